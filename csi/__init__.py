@@ -1,0 +1,1 @@
+"""The CSI driver `driver.harvesterhci.io`."""

@@ -1,0 +1,1 @@
+"""What happens to volumes on the host."""

@@ -1,0 +1,1 @@
+"""gRPC only: protobuf to values and back, interceptors, the error table."""

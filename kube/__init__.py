@@ -1,0 +1,1 @@
+"""Kubernetes without Harvester: client, errors, objects, informer, work queue."""

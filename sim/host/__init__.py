@@ -1,0 +1,1 @@
+"""A Harvester host's controllers, written as ordinary API clients."""

@@ -1,0 +1,1 @@
+"""Tests against a real etcd and a real kube-apiserver; only `make conformance` runs them."""
