@@ -25,8 +25,8 @@ REQUEST: Final = PREFIX + "request"
 ASKED: Final = PREFIX + "asked"
 """What must be the same when that request comes again: canonical JSON of capabilities and parameters."""
 FRESH: Final = PREFIX + "fresh"
-"""`never-attached` on a claim made without a source; at its first attach a time (RFC 3339) until which nothing
-on it can be of worth; then `used`. Missing means `used`."""
+"""`never-attached` on a claim made without a source; at its first attach a time (RFC 3339) until which
+nothing on it can be of worth; then `used`. Missing means `used`."""
 
 NEVER_ATTACHED: Final = "never-attached"
 USED: Final = "used"
@@ -51,7 +51,10 @@ def moment_of(stamped: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The machine that holds a claim, by the mark. `uid` "" and a time long ago where the mark is unreadable."""
+    """The machine that holds a claim, by the mark.
+
+    Where the mark is unreadable, `machine` is all of it, `uid` is "" and the time long ago.
+    """
 
     machine: str
     uid: str
@@ -113,7 +116,7 @@ def parse_mark(annotations: Mapping[str, str]) -> Mark:
 
 
 def change(key: str, old: str, new: str) -> list[Object]:
-    """Return JSON-patch operations that change one annotation of ours only while it still has the old value."""
+    """Return JSON-patch operations that change one annotation of ours while it still has the old value."""
     path = annotation_path(key)
     return [{"op": "test", "path": path, "value": old}, {"op": "replace", "path": path, "value": new}]
 
@@ -123,8 +126,8 @@ def mark_unmarked(
 ) -> list[Object]:
     """Return JSON-patch operations that add our annotations to a claim that nobody touched since it was read.
 
-    A `test` of a path that is not there fails, so the resourceVersion is tested instead. `annotations` are those
-    that were read; the API server drops an empty map, and `add` then needs the map itself.
+    A `test` of a path that is not there fails, so the resourceVersion is tested instead. `annotations` are
+    those that were read; the API server drops an empty map, and `add` then needs the map itself.
     """
     test: Object = {"op": "test", "path": "/metadata/resourceVersion", "value": resource_version}
     if not annotations:
