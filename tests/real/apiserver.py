@@ -1,8 +1,9 @@
 """A real etcd and kube-apiserver on loopback ports: what our simulated server is held to.
 
 The trap: there is no controller manager. Nothing collects garbage, makes service accounts or empties a
-deleted namespace, and a claim's pvc-protection finalizer is put on by admission but taken off by nobody. The
-admission plugin ServiceAccount is off by default, since without that manager no pod would be let in.
+deleted namespace; the cluster roles admin, edit and view stay without rules; a claim's pvc-protection finalizer
+is put on by admission but taken off by nobody. The admission plugin ServiceAccount is off by default, since
+without that manager no pod would be let in.
 """
 
 from __future__ import annotations

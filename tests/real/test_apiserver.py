@@ -77,8 +77,10 @@ def test_a_user_gets_the_rights_of_its_group(server: RealApiServer, tools_dir: P
     """A binding to one of a user's groups gives it a right in one namespace, and only there."""
     admin = server.kubeconfig(server.admin_token, "default")
     guest = server.kubeconfig(GUEST.token, "default")
-    create = ["create", "rolebinding", "view", "--clusterrole=view", "--group=others"]
-    assert kubectl(tools_dir, admin, *create).returncode == 0
+    create_role = ["create", "role", "reader", "--verb=list", "--resource=pods"]
+    bind = ["create", "rolebinding", "reader", "--role=reader", "--group=others"]
+    assert kubectl(tools_dir, admin, *create_role).returncode == 0
+    assert kubectl(tools_dir, admin, *bind).returncode == 0
     assert kubectl(tools_dir, guest, "get", "pods").returncode == 0
     refused = kubectl(tools_dir, guest, "get", "pods", "--namespace=kube-system")
     assert 'User "guest" cannot list resource "pods"' in refused.stderr
