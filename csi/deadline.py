@@ -51,7 +51,7 @@ class Deadline:
         self._interrupt(Unavailable("the driver is stopping; call again"))
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call `wake` once when the call is interrupted (at once if it already is); returns how to stop listening."""
+        """Call `wake` once when the call is interrupted (at once if it is); return how to stop listening."""
         with self._lock:
             if self._interruption is None:
                 self._listeners.append(wake)
@@ -60,11 +60,13 @@ class Deadline:
         return lambda: None
 
     def check(self, waiting_for: str) -> None:
-        """Raise Cancelled, Unavailable or TimedOut (naming `waiting_for`) when the call may wait no longer."""
+        """Raise Cancelled, Unavailable or TimedOut (naming `waiting_for`) when the wait is over."""
         if self._interruption is not None:
             raise self._interruption
         if self.remaining() <= 0:
-            raise TimedOut(f"the call's time is over while waiting for {waiting_for}; it is safe to call again")
+            raise TimedOut(
+                f"the call's time is over while waiting for {waiting_for}; it is safe to call again"
+            )
 
     def _interrupt(self, why: CsiError) -> None:
         with self._lock:

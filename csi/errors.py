@@ -4,7 +4,7 @@
     ├── InvalidArgument     the request is malformed or asks for what cannot be
     ├── NotFound            the volume, node or path does not exist
     ├── AlreadyExists       it exists, but not as asked
-    ├── InUse               the state forbids it: attached elsewhere, refused by the host (FAILED_PRECONDITION)
+    ├── InUse               the state forbids it: attached elsewhere, refused (FAILED_PRECONDITION)
     ├── Busy                another call for the same thing is running (ABORTED)
     ├── Exhausted           a quota or a limit is reached
     ├── OutOfRange          a size that cannot be given

@@ -1,4 +1,4 @@
-"""Values of the CSI driver, shared by csi.rpc, csi.controller and csi.node. No behaviour beyond reading them."""
+"""Values of the CSI driver, shared by csi.rpc, csi.controller and csi.node."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class PublishRequest:
 
 
 PublishContext: TypeAlias = "Mapping[str, str]"
-"""What the controller tells the node, as strings. The keys are below; a context without `kind` was made by upstream."""
+"""What the controller tells the node. The keys are below; a context without `kind` was made by upstream."""
 
 CONTEXT_KIND: Final = "kind"
 """`disk` (later also `nfs`)."""
@@ -88,11 +88,13 @@ CONTEXT_IDENTITY: Final = "identity"
 CONTEXT_SIZE: Final = "size"
 """Bytes, decimal: the disk must be at least as large before it is formatted."""
 CONTEXT_FRESH_UNTIL: Final = "fresh-until"
-"""RFC 3339 UTC: until then non-zero bytes without a signature may be formatted over (thick LVM hands out old bytes)."""
+"""RFC 3339 UTC: until then non-zero bytes without a signature may be formatted over.
+
+Thick LVM hands out old bytes."""
 
 
 def disk_identity(volume: VolumeId) -> str:
-    """Return the device id that QEMU gives a hot-plugged scsi disk without serial: KubeVirt's alias of the disk name."""
+    """Return the device id of a hot-plugged scsi disk without serial: KubeVirt's alias of the disk name."""
     return f"drive-ua-{volume}"
 
 

@@ -1,8 +1,8 @@
 """What csi.rpc needs of the two halves. The composition root hands in what keeps these promises.
 
-Every call may come twice, at once, and in two processes. Every call raises only csi.errors.CsiError; anything else
-is a fault that csi.rpc logs and answers INTERNAL. Locks per volume are the caller's (csi.rpc), so that a busy volume
-is answered ABORTED at once.
+Every call may come twice, at once, and in two processes. Every call raises only csi.errors.CsiError;
+anything else is a fault that csi.rpc logs and answers INTERNAL. Locks per volume are the caller's (csi.rpc),
+so that a busy volume is answered ABORTED at once.
 """
 
 from __future__ import annotations

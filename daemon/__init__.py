@@ -1,1 +1,1 @@
-"""What any daemon needs: logs, metrics, health, life cycle. Imports none of our packages, no grpc, no kubernetes."""
+"""What any daemon needs: logs, metrics, health, life cycle. Imports none of ours."""

@@ -1,16 +1,16 @@
 """What a Kubernetes API call can end in. API errors are ours; the library's never leave kube.client.
 
-    ApiError
-    ├── NotFound           404
-    ├── Conflict           409 Conflict, and a failed JSON-patch `test` (422 without a cause of its own)
-    │   └── AlreadyExists  409 AlreadyExists
-    ├── Forbidden          403 by authorization
-    ├── Unauthorized       401
-    ├── Invalid            400, 405, 415, 422 by the server itself
-    ├── Refused            any code, by an admission webhook, with the webhook's words
-    ├── TooManyRequests    429
-    ├── Expired            410: the resourceVersion or the continue token is too old
-    └── Unreachable        no answer, a time limit, 5xx: the outcome of a write is unknown
+ApiError
+├── NotFound           404
+├── Conflict           409 Conflict, and a failed JSON-patch `test` (422 without a cause of its own)
+│   └── AlreadyExists  409 AlreadyExists
+├── Forbidden          403 by authorization
+├── Unauthorized       401
+├── Invalid            400, 405, 415, 422 by the server itself
+├── Refused            any code, by an admission webhook, with the webhook's words
+├── TooManyRequests    429
+├── Expired            410: the resourceVersion or the continue token is too old
+└── Unreachable        no answer, a time limit, 5xx: the outcome of a write is unknown
 """
 
 from __future__ import annotations

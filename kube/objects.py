@@ -1,6 +1,6 @@
 """Raw Kubernetes objects and how to read them. The one module where an object is an untyped dict.
 
-The trap: any field may be missing, and a missing map may be `null`. Read with `dig`, never with chains of `[]`.
+The trap: any field may be missing, and a missing map may be `null`. Read with `dig`, not chains of `[]`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def version_of(obj: Object) -> str:
 
 def annotations_of(obj: Object) -> dict[str, str]:
     """Return metadata.annotations; empty where there are none."""
-    return {key: value for key, value in mapping(obj, "metadata", "annotations").items() if isinstance(value, str)}
+    return {
+        key: value for key, value in mapping(obj, "metadata", "annotations").items() if isinstance(value, str)
+    }
 
 
 def labels_of(obj: Object) -> dict[str, str]:

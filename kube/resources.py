@@ -25,7 +25,9 @@ class Resource:
         """The plural with its group, as kubectl and RBAC messages write it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+    def path(
+        self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
+    ) -> str:
         """Return the URL path of the collection, or of one object, or of its subresource."""
         parts = ["api", self.version] if not self.group else ["apis", self.group, self.version]
         if self.namespaced and namespace:
@@ -46,7 +48,9 @@ SECRETS = Resource("", "v1", "secrets", "Secret")
 SERVICES = Resource("", "v1", "services", "Service")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False)
-VOLUME_ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False)
+VOLUME_ATTACHMENTS = Resource(
+    "storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False
+)
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")

@@ -1,4 +1,4 @@
-"""Generate csi/_pb from proto/csi.proto, or check that it is fresh (`--check`) and the proto is as published."""
+"""Generate csi/_pb from proto/csi.proto, or with `--check` tell whether it is fresh."""
 
 from __future__ import annotations
 

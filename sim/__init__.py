@@ -1,1 +1,1 @@
-"""A simulated Harvester host: an API server, the host's controllers and disks, for the demo, tests and benchmarks."""
+"""A simulated Harvester host: an API server, the host's controllers and disks."""

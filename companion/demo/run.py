@@ -1,0 +1,73 @@
+"""Run the demo and show it: one line as each thing happens, then a verdict."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+
+from companion.demo.guest import CallFailed
+from companion.demo.processes import DriverFailed
+from companion.demo.stage import opened
+from companion.demo.story import STORY, WITHOUT_ROOT, Untrue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from companion.demo.story import Chapter
+
+NEEDS_ROOT = (
+    "Not root: disks are plain files here, so the demo goes as far as the disk in the VM. File system, mount "
+    "and the move to the second node need loop devices and mount(8): run `sudo make demo`."
+)
+
+
+def run(*, plain: bool) -> int:
+    """Play the story; return 0 only when all of it was true and nothing is left on the machine."""
+    console = Console(no_color=plain, highlight=False, soft_wrap=True)
+    root = os.geteuid() == 0
+    console.print(
+        "[bold]Harvester Companion[/bold]: one guest volume's life, on a simulated Harvester 1.9 host\n"
+    )
+    if not root:
+        console.print(f"[yellow]{NEEDS_ROOT}[/yellow]\n")
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="harvester-companion-") as directory:
+        try:
+            play(console, Path(directory), STORY if root else WITHOUT_ROOT)
+        except (Untrue, CallFailed, DriverFailed) as failure:
+            console.print(f"\n[bold red]not true:[/bold red] {escape(str(failure))}")
+            return 1
+        left = left_on_the_machine(Path(directory))
+    if left:
+        console.print(f"\n[bold red]left on this machine:[/bold red] {escape(', '.join(left))}")
+        return 1
+    console.print(
+        f"\n[bold green]all of it true[/bold green], in {time.monotonic() - begun:.1f} s; nothing left behind"
+    )
+    return 0
+
+
+def play(console: Console, directory: Path, story: Sequence[Chapter]) -> None:
+    """Open the stage and tell each chapter, a line with its evidence as it happens."""
+    with opened(directory) as stage:
+        for chapter in story:
+            console.print(f"[bold cyan]{escape(chapter.title)}[/bold cyan]")
+            for told in chapter.tell(stage):
+                console.print(f"  [green]✓[/green] {escape(told.what)}")
+                console.print(f"    [dim]{escape(told.evidence)}[/dim]")
+
+
+def left_on_the_machine(directory: Path) -> list[str]:
+    """Name the mounts and loop devices that still point into `directory`."""
+    needle = str(directory)
+    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    found = [f"mount {line.split()[4]}" for line in mounts if needle in line]
+    backings = Path("/sys/block").glob("loop*/loop/backing_file")
+    found += [f"loop device {path.parent.parent.name}" for path in backings if needle in path.read_text()]
+    return found
