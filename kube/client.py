@@ -64,7 +64,7 @@ class Watch(Protocol):
     """An open watch: iterate it; `close` from any thread ends the iteration promptly."""
 
     def __iter__(self) -> Iterator[WatchEvent]:
-        """Yield events until the server ends the watch (normal end) or an ApiError is raised (Expired on 410)."""
+        """Yield events until the server ends the watch; Expired is raised on 410."""
         ...
 
     def close(self) -> None:
@@ -111,9 +111,18 @@ class Client(Protocol):
         ...
 
     def delete(
-        self, resource: Resource, name: str, namespace: str | None = None, *, uid: str | None = None
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        resource_version: str | None = None,
     ) -> None:
-        """Delete one object; `uid` makes it the incarnation that was looked at (else Conflict)."""
+        """Delete one object; `uid` makes it the incarnation that was looked at (else Conflict).
+
+        `resource_version` makes it the very state that was looked at, to which nobody wrote since.
+        """
         ...
 
     def watch(
@@ -125,5 +134,5 @@ class Client(Protocol):
         resource_version: str,
         read_limit: float = 90.0,
     ) -> Watch:
-        """Open a watch with bookmarks from `resource_version`; silence of `read_limit` seconds raises Unreachable."""
+        """Open a watch with bookmarks; silence of `read_limit` seconds raises Unreachable."""
         ...
