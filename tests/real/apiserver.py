@@ -1,15 +1,17 @@
 """A real etcd and kube-apiserver on loopback ports: what our simulated server is held to.
 
 The trap: there is no controller manager. Nothing collects garbage, makes service accounts or empties a
-deleted namespace; the cluster roles admin, edit and view stay without rules; a claim's pvc-protection finalizer
-is put on by admission but taken off by nobody. The admission plugin ServiceAccount is off by default, since
-without that manager no pod would be let in.
+deleted namespace; the cluster roles admin, edit and view stay without rules; the finalizer pvc-protection is
+put on a claim by admission but taken off by nobody. The admission plugin ServiceAccount is off by default,
+since without that manager no pod would be let in.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
+import http
+import http.client
 import json
 import secrets
 import ssl
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .certificates import Certificates, make_certificates
-from .daemons import LOOPBACK, PortTakenError, free_port, running, wait_until_ready
+from .daemons import CALL_LIMIT, LOOPBACK, DaemonError, PortTakenError, free_port, running, wait_until_ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 ADMIN = "admin"
 ADMIN_GROUP = "system:masters"  # RBAC lets this group do everything
 START_LIMIT = 60.0
-STOP_LIMIT = 10.0
+STOP_LIMIT = 3.0  # an open watch holds the server for a minute, and there is nothing to save
 TRIES = 3
 TOKENS = "tokens.csv"
 
@@ -43,9 +45,14 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a test may choose of the server; `flags` are appended as they are, and the last one wins."""
+    """What a test may choose of the server.
+
+    `uncached` names built-in resources, such as `configmaps`, that get no watch cache: see `forget_before`.
+    (For custom ones there is only the flag `--watch-cache=false`.) `flags` are appended; the last one wins.
+    """
 
     users: tuple[User, ...] = ()
+    uncached: tuple[str, ...] = ()
     enabled_plugins: tuple[str, ...] = ()
     disabled_plugins: tuple[str, ...] = ("ServiceAccount",)
     flags: tuple[str, ...] = ()
@@ -56,9 +63,15 @@ class RealApiServer:
     """A server that is up: where it is, whom to trust, and who may do everything."""
 
     url: str
-    ca_file: Path
     admin_token: str
     directory: Path
+    certificates: Certificates
+    etcd_url: str
+
+    @property
+    def ca_file(self) -> Path:
+        """Return the file of the authority that signed the server's certificate."""
+        return self.certificates.ca
 
     def kubeconfig(self, user_token: str, namespace: str) -> Path:
         """Write a kubeconfig for a token and a default namespace, private to us, and return its path."""
@@ -66,6 +79,28 @@ class RealApiServer:
         path.touch(mode=0o600)
         path.write_text(json.dumps(_kubeconfig(self.url, self.ca_file, user_token, namespace), indent=2))
         return path
+
+    def forget_before(self, resource_version: str) -> None:
+        """Compact etcd: a list continued from an older version, or a watch from before that, then gets 410.
+
+        So only for resources that `Settings.uncached` names: the watch cache of others remembers enough.
+        """
+        trust = _etcd_trust(self.certificates)
+        address = self.etcd_url.removeprefix("https://")
+        order = json.dumps({"revision": resource_version, "physical": True})
+        connection = http.client.HTTPSConnection(address, timeout=CALL_LIMIT, context=trust)
+        with contextlib.closing(connection):
+            connection.request("POST", "/v3/kv/compaction", order)
+            answer = connection.getresponse()
+            if answer.status != http.HTTPStatus.OK:
+                raise DaemonError(f"etcd did not compact: {answer.read().decode(errors='replace')}")
+
+
+def _etcd_trust(files: Certificates) -> ssl.SSLContext:
+    """Return what etcd and its clients know each other by."""
+    trust = ssl.create_default_context(cafile=files.ca)
+    trust.load_cert_chain(files.certificate, files.key)
+    return trust
 
 
 def _kubeconfig(url: str, ca_file: Path, token: str, namespace: str) -> dict[str, object]:
@@ -99,7 +134,7 @@ def real_apiserver(directory: Path, tools: Path, settings: Settings | None = Non
     with contextlib.ExitStack() as stack:
         etcd = _on_a_free_port(stack, lambda port: _etcd(ground, port))
         url = _on_a_free_port(stack, lambda port: _kube_apiserver(ground, settings, etcd, port))
-        yield RealApiServer(url, ground.certificates.ca, admin.token, directory)
+        yield RealApiServer(url, admin.token, directory, ground.certificates, etcd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +181,9 @@ def _etcd(ground: _Ground, port: int) -> Iterator[str]:
         "--unsafe-no-fsync",
         "--log-level=warn",
     ]
-    trust = ssl.create_default_context(cafile=files.ca)
-    trust.load_cert_chain(files.certificate, files.key)
     log = ground.directory / "etcd.log"
     with running(command, log, stop_limit=STOP_LIMIT) as process:
-        wait_until_ready(process, log, port, trust, limit=START_LIMIT)
+        wait_until_ready(process, log, port, _etcd_trust(files), limit=START_LIMIT)
         yield url
 
 
@@ -162,8 +195,7 @@ def _kube_apiserver(ground: _Ground, settings: Settings, etcd: str, port: int) -
         f"--secure-port={port}",
         *_storage_flags(ground.certificates, etcd),
         *_serving_flags(ground),
-        *_admission_flags(settings),
-        *settings.flags,
+        *_chosen_flags(settings),
     ]
     trust = ssl.create_default_context(cafile=ground.certificates.ca)
     log = ground.directory / "kube-apiserver.log"
@@ -200,9 +232,12 @@ def _serving_flags(ground: _Ground) -> list[str]:
     ]
 
 
-def _admission_flags(settings: Settings) -> list[str]:
+def _chosen_flags(settings: Settings) -> list[str]:
+    uncached = ",".join(f"{resource}#0" for resource in settings.uncached)
     enabled, disabled = ",".join(settings.enabled_plugins), ",".join(settings.disabled_plugins)
     return [
+        *([f"--watch-cache-sizes={uncached}"] if uncached else []),
         *([f"--enable-admission-plugins={enabled}"] if enabled else []),
         *([f"--disable-admission-plugins={disabled}"] if disabled else []),
+        *settings.flags,
     ]

@@ -27,7 +27,8 @@ GUEST = User("guest", "guest-token", ("guests", "others"))
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory, tools_dir: Path) -> Iterator[RealApiServer]:
     """Run one server, with one user without rights, for all tests that only ask it."""
-    with real_apiserver(tmp_path_factory.mktemp("real"), tools_dir, Settings(users=(GUEST,))) as running:
+    settings = Settings(users=(GUEST,), uncached=("configmaps",))
+    with real_apiserver(tmp_path_factory.mktemp("real"), tools_dir, settings) as running:
         yield running
 
 
@@ -49,11 +50,17 @@ def kubectl(tools: Path, kubeconfig: Path, *arguments: str) -> subprocess.Comple
 
 def status_of(server: RealApiServer, path: str, token: str) -> int:
     """Return the HTTP status of a GET with a token, over trusted TLS."""
+    return answer_of(server, path, token)[0]
+
+
+def answer_of(server: RealApiServer, path: str, token: str) -> tuple[int, str]:
+    """Return the HTTP status and the text of a GET with a token, over trusted TLS."""
     trust = ssl.create_default_context(cafile=server.ca_file)
     address = server.url.removeprefix("https://")
     with contextlib.closing(http.client.HTTPSConnection(address, timeout=5, context=trust)) as connection:
         connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
-        return connection.getresponse().status
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
 
 
 def children() -> set[int]:
@@ -116,6 +123,16 @@ def test_a_pod_is_let_in_without_a_controller_manager(server: RealApiServer, too
     assert (made.stdout, made.stderr) == ("pod/idle\n", "")
 
 
+def test_a_forgotten_version_has_expired(server: RealApiServer, tools_dir: Path) -> None:
+    """After `forget_before`, a watch of an uncached kind from an older version gets 410."""
+    config = server.kubeconfig(server.admin_token, "default")
+    create = ["create", "configmap", "--output=jsonpath={.metadata.resourceVersion}"]
+    old, _, new = (kubectl(tools_dir, config, *create, name).stdout for name in ("old", "missed", "new"))
+    server.forget_before(new)
+    path = f"/api/v1/configmaps?watch=1&timeoutSeconds=1&resourceVersion={old}"
+    assert '"reason":"Expired","code":410' in answer_of(server, path, server.admin_token)[1]
+
+
 def test_the_version_is_the_pinned_one(server: RealApiServer, tools_dir: Path) -> None:
     """Server and kubectl say the version that they were built from, as released programs do."""
     config = server.kubeconfig(server.admin_token, "default")
@@ -148,12 +165,13 @@ def test_a_taken_port_is_followed_by_another(
     tmp_path: Path, tools_dir: Path, server: RealApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A port that another server took, here one that even answers /readyz, only costs a new try."""
-    taken = [int(server.url.rpartition(":")[2])] * 2
-    free = daemons.free_port
-    monkeypatch.setattr(apiserver, "free_port", lambda: taken.pop() if taken else free())
+    taken = int(server.url.rpartition(":")[2])
+    ports = iter([taken, daemons.free_port(), taken, daemons.free_port()])
+    monkeypatch.setattr(apiserver, "free_port", lambda: next(ports))
     with real_apiserver(tmp_path, tools_dir) as second:
         assert second.url != server.url
         assert status_of(second, "/readyz", second.admin_token) == 200
+        assert next(ports, None) is None
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path: Path, tools_dir: Path) -> None:
