@@ -36,6 +36,11 @@ class HostClass:
     """metadata.creationTimestamp, RFC 3339 in UTC: sorts as text."""
 
     @property
+    def gives_raw_disks(self) -> bool:
+        """Whether the provisioner is one of those that Harvester itself brings: they are used with Block."""
+        return self.provisioner in (LONGHORN, LVM)
+
+    @property
     def disk_access_mode(self) -> str:
         """The access mode of a claim of this class that becomes a disk of one machine.
 

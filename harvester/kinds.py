@@ -26,3 +26,5 @@ LAUNCHER_POD_VALUE: Final = "virt-launcher"
 
 GUEST_CLUSTER_LABEL: Final = "guestcluster.harvesterhci.io/name"
 GOLDEN_IMAGE: Final = "harvesterhci.io/goldenImage"
+DISK_FILE: Final = "harvesterhci.io/volumeForVirtualMachine"
+"""Annotation "true" on a Filesystem claim: Harvester up to 1.7 puts a disk image onto it; later no effect."""

@@ -41,9 +41,6 @@ PERMISSIONS: Final = (Permission(CLAIMS, ("get", "create", "delete")),)
 
 ClaimUid = NewType("ClaimUid", str)
 
-PVC_PROTECTION: Final = "kubernetes.io/pvc-protection"
-"""Finalizer of every claim; Kubernetes removes it once no pod uses the claim."""
-
 
 @dataclass(frozen=True, slots=True)
 class HostClaim:
