@@ -12,7 +12,8 @@ from typing import Final
 
 _FORM: Final = re.compile(
     r"(?P<number>\+?(?:\d{1,64}(?:\.\d{0,64})?|\.\d{1,64}))"
-    r"(?:[eE](?P<exponent>[+-]?\d{1,2})|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)"
+    r"(?:[eE](?P<exponent>[+-]?\d{1,2})|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)",
+    re.ASCII,
 )
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _FACTORS: Final[dict[str, Fraction]] = {

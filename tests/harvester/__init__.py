@@ -1,0 +1,1 @@
+"""What a Harvester host's objects and answers mean."""

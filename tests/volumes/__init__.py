@@ -1,0 +1,1 @@
+"""Volumes as host claims: plans as tables, and the service over a simulated host."""
