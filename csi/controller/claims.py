@@ -130,21 +130,25 @@ class ClaimWatch(Protocol):
 
 
 class HostClaims:
-    """The claims of our namespace, live. Raises only CsiError."""
+    """The claims of our namespace, live."""
 
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self.namespace = namespace
 
-    def find(self, name: VolumeId) -> HostClaim | None:
-        """Return the claim, or None on a real 404; a name that no object can bear is not even asked for."""
+    def find(self, name: VolumeId, uid: ClaimUid | None = None) -> HostClaim | None:
+        """Return the claim, or None on a real 404, and where it is not the incarnation with that `uid`.
+
+        A name that no object can bear is not even asked for. Raises CsiError.
+        """
         if not is_object_name(name):
             return None
         with host_call(f"read host claim {self.namespace}/{name}"):
             try:
-                return parse_claim(self._client.get(CLAIMS, name, self.namespace))
+                claim = parse_claim(self._client.get(CLAIMS, name, self.namespace))
             except NotFound:
                 return None
+        return claim if uid in (None, claim.uid) else None
 
     def create(self, claim: Object) -> HostClaim:
         """Make the claim. Raises ApiError: what a refusal or a taken name means, only the caller knows."""

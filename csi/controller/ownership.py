@@ -47,9 +47,12 @@ class GuestCluster:
     def cluster_id(self) -> str:
         """Return the UID of the namespace kube-system."""
         try:
-            return uid_of(self._client.get(NAMESPACES, "kube-system"))
+            uid = uid_of(self._client.get(NAMESPACES, "kube-system"))
         except ApiError as error:
             raise Unavailable(f"read the guest cluster's identity: {error.message}") from error
+        if not uid:
+            raise Unavailable("the guest cluster's namespace kube-system has no UID")
+        return uid
 
     def has_volume(self, volume: VolumeId) -> bool:
         """Look at the volume of that name first: external-provisioner names both the same."""

@@ -88,14 +88,14 @@ class Volumes:
         Raises InUse while a machine has the disk, while something else holds the claim, and when it is not
         ours (CSI spec, DeleteVolume).
         """
-        first = claim = self._claims.find(volume)
+        claim = self._claims.find(volume)
         for _ in range(_ROUNDS):
-            if claim is None or first is None or claim.uid != first.uid:
+            if claim is None:
                 return
             deadline.check(f"host claim {volume} to be deleted")
             if self._delete_once(claim):
                 return
-            claim = self._claims.find(volume)
+            claim = self._claims.find(volume, claim.uid)
         raise Busy(f"host claim {volume} changes all the time; call again")
 
     def validate(self, volume: VolumeId, capabilities: tuple[Capability, ...], deadline: Deadline) -> str:
