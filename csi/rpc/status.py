@@ -21,14 +21,14 @@ CODES: Final[tuple[tuple[type[errors.CsiError], grpc.StatusCode], ...]] = (
     (errors.Cancelled, grpc.StatusCode.CANCELLED),
     (errors.Denied, grpc.StatusCode.PERMISSION_DENIED),
     (errors.Unimplemented, grpc.StatusCode.UNIMPLEMENTED),
-    (errors.CsiError, grpc.StatusCode.INTERNAL),
+    (errors.Broken, grpc.StatusCode.INTERNAL),
 )
 """Looked up from the top with isinstance, so that a subclass has its parent's code unless it stands above."""
 
 
 def code_of(error: errors.CsiError) -> grpc.StatusCode:
     """Return the gRPC code of a domain error."""
-    return next(code for kind, code in CODES if isinstance(error, kind))
+    return next((code for kind, code in CODES if isinstance(error, kind)), grpc.StatusCode.INTERNAL)
 
 
 def go_name(code: grpc.StatusCode) -> str:
