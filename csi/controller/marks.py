@@ -61,8 +61,8 @@ class Holder:
     since: datetime
 
     def __str__(self) -> str:
-        """Write the value of `attached-to`."""
-        return f"{self.machine}/{self.uid}/{stamp(self.since)}"
+        """Write the value of `attached-to`, to the microsecond: no two takes of a claim write the same."""
+        return f"{self.machine}/{self.uid}/{self.since.astimezone(UTC).isoformat().replace('+00:00', 'Z')}"
 
 
 def parse_holder(value: str) -> Holder | None:
