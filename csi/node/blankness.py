@@ -1,0 +1,203 @@
+"""Look at what is on a disk, and mark a format that has begun.
+
+How an unfinished format is told from somebody's data: before mkfs starts, one block near the disk's end is
+written and synced: it names the volume and the disk's size (`mark_block`). It lies where mke2fs puts nothing,
+and is erased and synced after mkfs has ended and before the first mount. So as long as the mark stands no
+mount of ours has happened, whatever mkfs left behind may be formatted again, and a file system that looks
+whole is not trusted before it was made to the end. A disk's user could write the same bytes into a file that
+happens to lie there; so the mark counts only together with no file system at all, or one never mounted.
+A mark of another volume (a snapshot of a half-made disk) or of another size is no mark.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+
+from csi.errors import Unavailable
+from csi.node.blank_plan import Content
+from csi.node.devices import block_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from csi.node.commands import Commands
+    from csi.node.devices import Devices
+    from csi.node.disk import DeviceNumber, Disk
+    from csi.node.filesystems import FileSystem
+
+END: Final = 1024 * 1024
+"""Bytes looked at from each end of a disk."""
+MARK: Final = 4096
+MARK_FROM_END: Final = END // 2
+BLKID_LIMIT: Final = 60.0
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The disk's size in bytes and its first and last MiB (all of it, twice, when it is smaller)."""
+
+    size: int
+    first: bytes
+    last: bytes
+
+    @property
+    def zero(self) -> bool:
+        """Whether there is nothing but zeros."""
+        return not (any(self.first) or any(self.last))
+
+
+class Reader(Protocol):
+    """Reads both ends of a disk; raises OSError when a byte of them cannot be read."""
+
+    def __call__(self, path: str, number: DeviceNumber) -> Ends:
+        """Read the device at `path`, which must be `number` and which nobody else may hold."""
+        ...
+
+
+def read_ends(path: str, number: DeviceNumber) -> Ends:
+    """Read through an exclusive descriptor: EBUSY when the disk is mounted, stacked upon or formatted."""
+    fd = _open(path, os.O_RDONLY, number)
+    try:
+        return _ends(fd)
+    finally:
+        os.close(fd)
+
+
+class Contents:
+    """What is on the disks."""
+
+    def __init__(self, devices: Devices, commands: Commands, read: Reader = read_ends) -> None:
+        self._devices = devices
+        self._commands = commands
+        self._read = read
+
+    def look(self, disk: Disk, identity: str, kind: FileSystem) -> Content:
+        """Look at both ends and probe for signatures, without any cache. Raises Unavailable when in doubt."""
+        path = self._devices.path(disk)
+        self._devices.confirm(disk)
+        try:
+            ends = self._read(path, disk.number)
+        except OSError as error:
+            raise Unavailable(_unreadable(disk, error)) from error
+        if ends.size != disk.size:
+            raise Unavailable(f"disk {disk} changes its size: {ends.size} bytes now")
+        signatures, ambivalent = self._probe(path)
+        return Content(
+            signatures=signatures,
+            ambivalent=ambivalent,
+            zero=ends.zero,
+            marked=_block_at_mark(ends.last) == mark_block(identity, ends.size),
+            never_mounted=kind.never_mounted(ends.first),
+            fingerprint=fingerprint(ends),
+        )
+
+    def mark(self, disk: Disk, identity: str, seen: Content) -> None:
+        """Say on the disk that its format has begun; Unavailable when it is not what was `seen` any more.
+
+        Another process of ours may have formatted, used and released it since.
+        """
+        with self._writable(disk) as fd:
+            if fingerprint(_ends(fd)) != seen.fingerprint:
+                raise Unavailable(f"disk {disk} has been written to meanwhile; it is looked at again")
+            _write_block(fd, mark_block(identity, disk.size), disk.size)
+        log.info("format begun", disk=disk.name, identity=identity)
+
+    def unmark(self, disk: Disk, identity: str) -> None:
+        """Erase the mark: the format is complete. Bytes that are not the mark are left alone."""
+        with self._writable(disk) as fd:
+            if os.pread(fd, MARK, disk.size - MARK_FROM_END) == mark_block(identity, disk.size):
+                _write_block(fd, bytes(MARK), disk.size)
+
+    @contextmanager
+    def _writable(self, disk: Disk) -> Iterator[int]:
+        """Hold the disk exclusively; a failure of the device is Unavailable."""
+        self._devices.confirm(disk)
+        try:
+            fd = _open(self._devices.path(disk), os.O_RDWR, disk.number)
+            try:
+                yield fd
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise Unavailable(f"disk {disk} cannot be written: {error}") from error
+
+    def _probe(self, path: str) -> tuple[tuple[str, ...], bool]:
+        done = self._commands.run("blkid", "-p", "-o", "export", "--", path, seconds=BLKID_LIMIT)
+        match done.code:
+            case 0:
+                return _signatures(done.output), False
+            case 2:
+                return (), False
+            case 8:
+                return (), True
+            case _:
+                raise Unavailable(f"blkid failed on {path}: {done.complaint}")
+
+
+def fingerprint(ends: Ends) -> str:
+    """Return a digest of both ends."""
+    return sha256(ends.first + ends.last).hexdigest()
+
+
+def mark_block(identity: str, size: int) -> bytes:
+    """Return the block that says: a format of this volume, on a disk of this size, has begun."""
+    words = f"harvester-companion: mkfs has begun and not ended\n{identity}\n{size}\n"
+    return words.encode().ljust(MARK, b"\0")
+
+
+def _write_block(fd: int, block: bytes, size: int) -> None:
+    os.pwrite(fd, block, size - MARK_FROM_END)
+    os.fsync(fd)
+
+
+def _block_at_mark(last: bytes) -> bytes:
+    start = len(last) - MARK_FROM_END
+    return last[start : start + MARK] if start >= 0 else b""
+
+
+def _open(path: str, flags: int, number: DeviceNumber) -> int:
+    fd = os.open(path, flags | os.O_EXCL | os.O_CLOEXEC)
+    if block_number(os.fstat(fd)) != number:
+        os.close(fd)
+        raise OSError(errno.ENXIO, f"is not the device {number}", path)
+    return fd
+
+
+def _ends(fd: int) -> Ends:
+    size = os.lseek(fd, 0, os.SEEK_END)
+    return Ends(size, _read_at(fd, 0, min(END, size)), _read_at(fd, max(0, size - END), min(END, size)))
+
+
+def _read_at(fd: int, offset: int, length: int) -> bytes:
+    """Read all of `length` bytes; a short read is an error, never fewer bytes to judge by."""
+    read = b""
+    while len(read) < length:
+        chunk = os.pread(fd, length - len(read), offset + len(read))
+        if not chunk:
+            raise OSError(errno.EIO, "the disk ends before its size")
+        read += chunk
+    return read
+
+
+def _signatures(export: str) -> tuple[str, ...]:
+    """Read TYPE and PTTYPE from `blkid -o export`; something else that was found is still something."""
+    found = dict(line.split("=", 1) for line in export.splitlines() if "=" in line)
+    names = [found["TYPE"]] if "TYPE" in found else []
+    if "PTTYPE" in found:
+        names.append(f"a {found['PTTYPE']} partition table")
+    return tuple(names) or ("something that blkid cannot name",)
+
+
+def _unreadable(disk: Disk, error: OSError) -> str:
+    if error.errno == errno.EBUSY:
+        return f"disk {disk} is held by another program (a format that still runs, a mount elsewhere)"
+    return f"disk {disk} cannot be read at both ends and is therefore never formatted: {error}"
