@@ -24,6 +24,8 @@ from daemon.logs import configure_logs
 from daemon.metrics import MetricsServer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from csi.settings import Settings
 
 log = structlog.get_logger()
@@ -40,32 +42,36 @@ def main() -> None:
     stop = Stop()
     stop.on_signals()
     try:
-        serve(settings, stop)
+        serve(services(settings), settings, stop)
     except (EndpointError, OSError) as error:
         log.error("cannot serve", error=str(error))  # noqa: TRY400 - the sentence is all there is to know
         leave(1)
     leave(0)
 
 
-def serve(settings: Settings, stop: Stop) -> None:
-    """Serve what the settings say until the stop; raises EndpointError or OSError when that is impossible."""
+def serve(
+    served: Sequence[Service], settings: Settings, stop: Stop, *, drain_limit: float = DRAIN_LIMIT
+) -> None:
+    """Serve until the stop, then drain; raises EndpointError or OSError when serving is impossible."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    server = Server(
-        [
-            Service("Identity", Identity(version(DISTRIBUTION))),
-            _controller(settings),
-            _node(settings),
-        ],
-        Edge(settings.max_wait, registry),
-    )
+    server = Server(served, Edge(settings.max_wait, registry))
     if settings.metrics is not None:
         MetricsServer(settings.metrics.host, settings.metrics.port, registry)
     address = server.start(settings.endpoint)
     log.info("serving", address=address, mode=settings.mode.value, version=version(DISTRIBUTION))
     log.info("stopping", reason=stop.wait())
-    unfinished = server.drain(DRAIN_LIMIT)
+    unfinished = server.drain(drain_limit)
     log.info("stopped", unfinished=unfinished)
+
+
+def services(settings: Settings) -> list[Service]:
+    """Build what this process serves."""
+    return [
+        Service("Identity", Identity(version(DISTRIBUTION))),
+        _controller(settings),
+        _node(settings),
+    ]
 
 
 def _controller(settings: Settings) -> Service:

@@ -83,14 +83,14 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> S
     """Read the command line; raises SettingsError with every mistake in it."""
     flags = _Flags(environment)
     given = flags.read(arguments)
-    if given.nodeid is None and given.mode is not Mode.CONTROLLER:
+    if given.nodeid == "" and given.mode is not Mode.CONTROLLER:
         flags.mistakes.append("--nodeid: required where the node half runs; give the name of the VM")
     if flags.mistakes:
         raise SettingsError(flags.mistakes)
     return Settings(
         mode=given.mode,
         endpoint=given.endpoint,
-        node_id=given.nodeid or NodeId(""),
+        node_id=given.nodeid,
         kubeconfig=given.kubeconfig,
         guest_kubeconfig=given.guest_kubeconfig,
         cluster_id=given.cluster_id,
@@ -131,7 +131,7 @@ class _Flags:
 
     def _upstream(self) -> None:
         add = self._add
-        add("--nodeid", _node_id, None, "id of this node: the name of its VM")
+        add("--nodeid", _node_id, "", "id of this node: the name of its VM")
         add("--endpoint", parse_endpoint, "unix:///csi/csi.sock", "where to serve CSI")
         add(
             "--kubeconfig",
@@ -206,8 +206,8 @@ def _one_of(words: Sequence[str], make: Callable[[str], object]) -> Callable[[st
 
 
 def _node_id(text: str) -> NodeId:
-    if not text or len(text.encode()) > MAX_NODE_ID:
-        raise ValueError(f"an id has 1 to {MAX_NODE_ID} bytes")
+    if len(text.encode()) > MAX_NODE_ID:
+        raise ValueError(f"an id has at most {MAX_NODE_ID} bytes")
     return NodeId(text)
 
 
