@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING
 import structlog
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from csi.node.machine import linux_machine
+from csi.node.service import Node as NodeHalf
 from csi.rpc.edge import Edge
 from csi.rpc.endpoint import EndpointError
 from csi.rpc.identity import Identity
-from csi.rpc.server import Server, Service
+from csi.rpc.node import Node
+from csi.rpc.server import NODE_THREADS, Server, Service
 from csi.settings import DISTRIBUTION, SettingsError, read_settings
 from daemon.lifecycle import DRAIN_LIMIT, Stop, leave
 from daemon.logs import configure_logs
@@ -83,7 +86,8 @@ def _controller(settings: Settings) -> Service:
 def _node(settings: Settings) -> Service:
     if not settings.mode.node:
         return Service("Node", None, why_not=_elsewhere("node", settings))
-    return Service("Node", None, why_not="not yet")
+    half = NodeHalf(settings.node_id, linux_machine(settings.root))
+    return Service("Node", Node(half), NODE_THREADS)
 
 
 def _elsewhere(half: str, settings: Settings) -> str:

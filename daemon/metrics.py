@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import http.server
+import socket
 import threading
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+
+log = structlog.get_logger()
 
 READ_LIMIT: Final = 5.0
 """Seconds a client may take to say what it wants."""
@@ -20,13 +24,16 @@ class MetricsServer:
     """Serves the metrics of one registry until it is closed."""
 
     def __init__(self, host: str, port: int, registry: CollectorRegistry) -> None:
-        """Listen at once; port 0 takes a free one. Raises OSError when the address cannot be had."""
+        """Listen at once. Raises OSError when the address cannot be had.
+
+        `host` "" takes every address, in both families where the machine has both; port 0 takes a free one.
+        """
 
         class Handler(_Handler):
             metrics = registry
 
-        self._server = http.server.ThreadingHTTPServer((host, port), Handler)
-        self._server.daemon_threads = True
+        host = host or ("::" if socket.has_dualstack_ipv6() else "0.0.0.0")
+        self._server = (_ServerV6 if ":" in host else _Server)((host, port), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
 
@@ -40,6 +47,18 @@ class MetricsServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Note a request that ended badly, most often because the client went away."""
+        log.info("metrics request failed", client=client_address, exc_info=True)
+
+
+class _ServerV6(_Server):
+    address_family = socket.AF_INET6
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

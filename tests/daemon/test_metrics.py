@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@pytest.fixture
-def base() -> Iterator[str]:
+@pytest.fixture(params=["127.0.0.1", ""])
+def base(request: pytest.FixtureRequest) -> Iterator[str]:
     registry = CollectorRegistry()
     Counter("moves", "Moves made.", registry=registry).inc()
-    server = MetricsServer("127.0.0.1", 0, registry)
+    server = MetricsServer(request.param, 0, registry)
     yield f"http://127.0.0.1:{server.port}"
     server.close()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from csi._pb import csi_pb2
 from csi.rpc.redact import MAX_ITEMS, MAX_TEXT, mask, shown
@@ -14,6 +16,8 @@ from .messages import filled, methods
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import MethodDescriptor
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @pytest.mark.parametrize("method", methods(), ids=lambda method: method.name)
@@ -63,3 +67,11 @@ def test_a_huge_request_is_shown_cut() -> None:
         name="n" * 100_000, parameters={f"{number}{'k' * 1000}": "v" * 1000 for number in range(1000)}
     )
     assert len(str(shown(request))) < (MAX_ITEMS + 1) * 2 * (MAX_TEXT + 50)
+
+
+@given(text=TEXT, secret=TEXT)
+def test_any_text_can_be_shown(text: str, secret: str) -> None:
+    """Whatever the strings of a request are, showing and masking it are no faults."""
+    for method in methods():
+        request = filled(method, text, secret)
+        mask(str(shown(request)), request)
