@@ -1,5 +1,8 @@
-"""The words of a KubeVirt host: phases, reasons, labels. Written here on our own: see the package's
-docstring."""
+"""The words of a KubeVirt host: phases, reasons, labels.
+
+Written here on our own, though `harvester` knows some of them too: else our reading of them would be tested
+with itself.
+"""
 
 from __future__ import annotations
 
