@@ -119,7 +119,7 @@ def _condition(condition: Object) -> str:
 class ClaimWatch(Protocol):
     """Waits for a claim to change."""
 
-    def wait(
+    def wait_for_claim(
         self, name: VolumeId, until: Callable[[HostClaim | None], bool], deadline: Deadline
     ) -> HostClaim | None:
         """Return the claim once `until` holds of it, or as a last live read shows it when the time is over.

@@ -156,7 +156,7 @@ class Volumes:
         return host_class is NoClass.MISSING
 
     def _bound(self, claim: HostClaim, deadline: Deadline) -> HostClaim:
-        seen = self._watch.wait(claim.name, _settled, deadline)
+        seen = self._watch.wait_for_claim(claim.name, _settled, deadline)
         if seen is None or seen.uid != claim.uid or seen.terminating:
             raise Busy(f"host claim {claim.name} was deleted while it was waited for; call again")
         if not seen.bound:
