@@ -1,0 +1,1 @@
+"""Tests. A package, so that `tests.kube` is never taken for `kube`."""
