@@ -75,6 +75,8 @@ def from_kubeconfig(path: Path) -> Connection:
     context = _current(config, "contexts", text(config, "current-context"), path)
     cluster = _current(config, "clusters", text(context, "cluster"), path)
     user = _current(config, "users", text(context, "user"), path) if text(context, "user") else {}
+    if not text(cluster, "server").startswith("https://"):  # a token is not sent in the clear
+        raise ConfigError(f"kubeconfig {path} names no server with an https:// URL in its current context")
     configuration = Configuration()
     configuration.ca_cert_data = _authority(cluster, path)
     _hold_key(user, configuration, path)
@@ -82,8 +84,7 @@ def from_kubeconfig(path: Path) -> Connection:
         KubeConfigLoader(config, config_base_path=str(path.parent)).load_and_set(configuration)
     except (ConfigException, KeyError, TypeError, AttributeError, ValueError, OSError):
         raise ConfigError(
-            f"kubeconfig {path}: its current context cannot be used; see that the server is a URL and that "
-            "the files it names exist"
+            f"kubeconfig {path}: its current context cannot be used; see that the files it names exist"
         ) from None
     return Connection(configuration.host, text(context, "namespace") or DEFAULT_NAMESPACE, configuration)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import traceback
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
 from kubernetes.client import Configuration
+from kubernetes.config import ConfigException
 
 from kube.client import JsonPatch, MergePatch
 from kube.config import Connection, connect
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kube.client import WatchEvent
+    from tests.real.certificates import Certificates
 
 CLAIM = {"metadata": {"name": "c", "namespace": "n", "resourceVersion": "7"}}
 TOKEN = "Bearer s3cret"
@@ -33,10 +36,18 @@ SHORT = Limits(connect=2.0, answer=0.2)
 class Bench:
     """A client on a wire, and what the client said of its requests."""
 
-    def __init__(self, behave: Callable[[Exchange], None], token: str, limits: Limits) -> None:
-        self.wire = Wire(behave)
+    def __init__(
+        self,
+        behave: Callable[[Exchange], None],
+        token: str = TOKEN,
+        limits: Limits = PATIENT,
+        tls: Certificates | None = None,
+    ) -> None:
+        self.wire = Wire(behave, tls and serving(tls))
         self.records: list[RequestRecord] = []
-        configuration = Configuration(host=self.wire.url, api_key={"BearerToken": token})
+        configuration = Configuration(
+            host=self.wire.url, api_key={"BearerToken": token}, ssl_ca_cert=tls and str(tls.ca)
+        )
         self.client = connect(
             Connection(self.wire.url, "n", configuration), limits=limits, on_request=self.records.append
         )
@@ -46,11 +57,21 @@ class Bench:
         self.wire.close()
 
 
+def serving(tls: Certificates) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tls.certificate, tls.key)
+    return context
+
+
 class MakeBench(Protocol):
     """Makes a bench whose wire answers as `behave` says."""
 
     def __call__(
-        self, behave: Callable[[Exchange], None], token: str = ..., limits: Limits = ...
+        self,
+        behave: Callable[[Exchange], None],
+        token: str = ...,
+        limits: Limits = ...,
+        tls: Certificates | None = ...,
     ) -> Bench: ...
 
 
@@ -59,8 +80,13 @@ def bench() -> Iterator[MakeBench]:
     """Return a maker of benches that are cleared away after the test."""
     made: list[Bench] = []
 
-    def make(behave: Callable[[Exchange], None], token: str = TOKEN, limits: Limits = PATIENT) -> Bench:
-        made.append(Bench(behave, token, limits))
+    def make(
+        behave: Callable[[Exchange], None],
+        token: str = TOKEN,
+        limits: Limits = PATIENT,
+        tls: Certificates | None = None,
+    ) -> Bench:
+        made.append(Bench(behave, token, limits, tls))
         return made[-1]
 
     yield make
@@ -219,6 +245,22 @@ def test_an_ill_formed_token_is_not_quoted(bench: MakeBench) -> None:
     assert it.wire.heard == []
 
 
+@pytest.mark.parametrize(
+    "fault", [ConfigException("Token file exists but empty."), FileNotFoundError("token")]
+)
+def test_a_credential_that_vanished_is_unauthorized(fault: Exception) -> None:
+    """The library reads a pod's token again now and then; a call raises only what calls may raise."""
+
+    def refresh(_configuration: Configuration) -> None:
+        raise fault
+
+    configuration = Configuration(host="http://127.0.0.1:1", api_key={"BearerToken": TOKEN})
+    configuration.refresh_api_key_hook = refresh  # type: ignore[assignment] # annotated as None only
+    client = connect(Connection("", "n", configuration))
+    with pytest.raises(Unauthorized, match="cannot be read"):
+        client.get(CLAIMS, "c", "n")
+
+
 def test_an_echoed_token_is_hidden(bench: MakeBench) -> None:
     """A proxy that shows the request's headers in its error page does not get the token into our logs."""
     it = bench(lambda exchange: exchange.reply(502, exchange.heard.headers["authorization"].encode()))
@@ -306,7 +348,10 @@ def test_a_reset_watch_is_unreachable(bench: MakeBench) -> None:
         next(events)
 
 
-def test_closing_ends_a_waiting_iteration(bench: MakeBench) -> None:
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_closing_ends_a_waiting_iteration(
+    bench: MakeBench, certificates: Certificates, encrypted: bool
+) -> None:
     """Close from another thread ends an iteration that waits for an event, and may come twice."""
 
     def one_event(exchange: Exchange) -> None:
@@ -314,7 +359,7 @@ def test_closing_ends_a_waiting_iteration(bench: MakeBench) -> None:
         exchange.chunk(event("ADDED", "1"))
         exchange.stall()
 
-    it = bench(one_event)
+    it = bench(one_event, tls=certificates if encrypted else None)
     watch = it.client.watch(CLAIMS, "n", resource_version="0")
     begun = threading.Event()
     got: list[WatchEvent] = []

@@ -107,10 +107,11 @@ class Wire:
             thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
-        connection.settimeout(0.05)  # so that an idle connection sees the end of the test
+        connection.settimeout(PATIENCE)
         with connection, contextlib.suppress(OSError):
             if self._tls is not None:
                 connection = self._tls.wrap_socket(connection, server_side=True)
+            connection.settimeout(0.05)  # so that an idle connection sees the end of the test
             with connection:
                 while (heard := self._next(connection)) is not None:
                     self.heard.append(heard)
