@@ -124,7 +124,7 @@ def test_kubectl_shows_the_objects_of_a_driver_started_by_hand(tools_dir: Path, 
             csi_pb2.CreateVolumeRequest(name="by-hand", volume_capabilities=[capability]), timeout=30
         )
         shown = subprocess.run(
-            [*kubectl, str(host / "guest-role.kubeconfig"), "get", "pvc", "by-hand", "-o=jsonpath={.status.phase}"],
+            [*kubectl, str(host / "guest-role.kubeconfig"), "get", "pvc", "by-hand", "-o=jsonpath={..phase}"],
             capture_output=True, text=True, check=True, timeout=30, env={**os.environ, "HOME": str(tmp_path)},
         )  # fmt: skip
     assert shown.stdout == "Bound"
