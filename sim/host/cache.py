@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from harvester.kinds import INSTANCES
+from harvester.kinds import INSTANCES, MACHINES
 from kube.objects import mapping, namespace_of, text
 from kube.resources import CLAIMS, PODS, STORAGE_CLASSES, VOLUME_ATTACHMENTS, VOLUMES
-from sim.host import shapes, words
+from sim.host import refusals, shapes, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +25,11 @@ BY_OWNER: Final = "owner"
 BY_VOLUME: Final = "volume"
 BY_MACHINE: Final = "machine"
 BY_PHASE: Final = "phase"
+BY_NAMESPACE: Final = "namespace"
+
+
+def _namespace(obj: Object) -> Iterable[str]:
+    return [namespace_of(obj)]
 
 
 def _claims_of_pod(pod: Object) -> Iterable[str]:
@@ -36,10 +41,15 @@ def _claims_of_instance(instance: Object) -> Iterable[str]:
     return (f"{namespace_of(instance)}/{claim}" for volume in volumes if (claim := shapes.claim_of(volume)))
 
 
+def _claims_of_machine(machine: Object) -> Iterable[str]:
+    return (f"{namespace_of(machine)}/{claim}" for claim in refusals.template_claims(machine))
+
+
 INDEXERS: Final[Mapping[Resource, Mapping[str, Indexer]]] = {
     PODS: {BY_CLAIM: _claims_of_pod, BY_OWNER: lambda pod: [shapes.owner_uid(pod)]},
+    MACHINES: {BY_CLAIM: _claims_of_machine},
     INSTANCES: {BY_CLAIM: _claims_of_instance},
-    CLAIMS: {BY_PHASE: lambda claim: [text(claim, "status", "phase")]},
+    CLAIMS: {BY_PHASE: lambda claim: [text(claim, "status", "phase")], BY_NAMESPACE: _namespace},
     words.MIGRATIONS: {BY_MACHINE: lambda m: [f"{namespace_of(m)}/{text(m, 'spec', 'vmiName')}"]},
     VOLUME_ATTACHMENTS: {BY_VOLUME: lambda a: [text(a, "spec", "source", "persistentVolumeName")]},
 }
@@ -51,6 +61,14 @@ class Cache:
 
     def __init__(self, stores: Mapping[Resource, Store]) -> None:
         self._stores = stores
+
+    def machine(self, namespace: str, name: str) -> Object | None:
+        """Return the machine, if it has been seen."""
+        return self._stores[MACHINES].get(name, namespace)
+
+    def machines_of_claim(self, namespace: str, claim: str) -> Sequence[Object]:
+        """Return the machines whose template or annotation names the claim."""
+        return self._stores[MACHINES].by_index(BY_CLAIM, f"{namespace}/{claim}")
 
     def instance(self, namespace: str, name: str) -> Object | None:
         """Return the instance, if it has been seen."""
@@ -65,6 +83,10 @@ class Cache:
         names = {claim for volume in volumes if (claim := shapes.claim_of(volume))}
         found = ((name, self.claim(namespace, name)) for name in names)
         return {name: claim for name, claim in found if claim is not None}
+
+    def claims_in(self, namespace: str) -> Sequence[Object]:
+        """Return all claims of the namespace."""
+        return self._stores[CLAIMS].by_index(BY_NAMESPACE, namespace)
 
     def unbound_claims(self) -> Sequence[Object]:
         """Return the claims that are Pending."""

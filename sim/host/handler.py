@@ -86,17 +86,20 @@ class HandlerController:
         return steps != Steps()
 
     def _tell(self, key: Key, instance: Object) -> bool:
-        return self._write(instance, {"volumeStatus": self._volume_status(key, instance)})
+        """Write what is on the node; tell whether something was to be written."""
+        status: Object = {"volumeStatus": self._volume_status(key, instance)}
+        if shapes.phase_of(instance) == words.RUNNING:
+            status["conditions"] = running_conditions(instance, self._claims(instance))
+        return self._write(instance, status)
 
     def _boot(self, key: Key, instance: Object) -> None:
         """Start the domain with all its disks."""
         self._disks.boot(name_of(instance), self._boot_size(instance))
         for volume in sorted(self._domain(key).mounted):
             self._plug(instance, volume)
-        claims = self._cache.claims(namespace_of(instance), shapes.volumes_of(mapping(instance, "spec")))
         status: Object = {
             "phase": words.RUNNING,
-            "conditions": running_conditions(instance, claims),
+            "conditions": running_conditions(instance, self._claims(instance)),
             "volumeStatus": self._volume_status(key, instance),
             "guestOSInfo": {"id": "sles", "name": "SLES", "versionId": "15.7"},
         }
@@ -125,6 +128,9 @@ class HandlerController:
         boot = [v for v in shapes.volumes_of(mapping(instance, "spec")) if not shapes.is_hotpluggable(v)]
         targets |= {text(volume, "name"): f"vd{chr(ord('a') + index)}" for index, volume in enumerate(boot)}
         return volume_status(instance, self._domain(key), targets)
+
+    def _claims(self, instance: Object) -> dict[str, Object]:
+        return self._cache.claims(namespace_of(instance), shapes.volumes_of(mapping(instance, "spec")))
 
     def _boot_size(self, instance: Object) -> int:
         for volume in shapes.volumes_of(mapping(instance, "spec")):

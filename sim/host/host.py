@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kube.client import Client
     from kube.resources import Resource
     from kube.store import Change
+    from sim.host.admission import Admission
     from sim.host.disks import GuestDisks, Images
     from sim.host.profile import Profile
 
@@ -60,8 +61,9 @@ class HostFailed(Exception):
 class Host:
     """The controllers of one host over one API server, from `start` to `stop`.
 
-    `namespace` is the guest's, in which the machines of the calls below are. `profile` may be changed while
-    the host runs; delays that have begun end by the new one.
+    `namespace` is the guest's, in which the machines of the calls below are. `admission` judges by what this
+    host has seen, whoever asks it (an in-memory server as its hook, a real one over HTTPS). `profile` may
+    be changed while the host runs; delays that have begun end by the new one.
     """
 
     def __init__(
@@ -72,9 +74,11 @@ class Host:
         *,
         namespace: str,
         hosts: Sequence[str],
+        admission: Admission,
         profile: Profile = INSTANT,
     ) -> None:
         self.profile = profile
+        self._admission = admission
         self._api = api
         self._disks = disks
         self._namespace = namespace
@@ -113,6 +117,7 @@ class Host:
         if not all(informer.wait_synced(SYNC_LIMIT) for informer in self._informers.values()):
             self.stop()
             raise HostFailed(f"the API server could not be read within {SYNC_LIMIT:.0f} s")
+        self._admission.look_at(self.cache)
 
     def stop(self) -> None:
         """Stop the controllers and take all disks out of all machines."""
@@ -188,6 +193,10 @@ class Host:
         """Let the volume be attached again."""
         self._broken.pop(volume, None)
         self._controllers["attachments"].add(Key("", volume))
+
+    def quota(self, namespace: str, storage: str) -> None:
+        """Let the claims of a namespace ask for no more than `storage` (such as 10Gi) in all."""
+        self._admission.limit_storage(namespace, storage)
 
     def _dispatch(self, kind: Resource, change: Change) -> None:
         for obj in (change.old, change.new):

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kube.objects import is_terminating, items, mapping, namespace_of, strings, text, uid_of
-from kube.resources import PODS, VOLUME_ATTACHMENTS
+from kube.objects import dig, is_terminating, items, mapping, namespace_of, strings, text, uid_of
+from kube.resources import PODS
 from kube.store import Key
 from sim.host import shapes, words
-from sim.host.attachments import attachment_name
 from sim.host.calls import amend, find, now
 from sim.host.timers import Timers
 
@@ -66,16 +65,16 @@ class PodController:
         return ""
 
     def _attached(self, pod: Object) -> bool:
-        node = text(pod, "spec", "nodeName")
-        return all(self._is_attached(namespace_of(pod), claim, node) for claim in shapes.claims_of(pod))
+        claims = self._cache.claims(namespace_of(pod), items(pod, "spec", "volumes"))
+        volumes = [text(claim, "spec", "volumeName") for claim in claims.values()]
+        return all(self._is_attached(volume, text(pod, "spec", "nodeName")) for volume in volumes)
 
-    def _is_attached(self, namespace: str, name: str, node: str) -> bool:
-        volume = self._cache.volume(text(self._cache.claim(namespace, name), "spec", "volumeName"))
-        source = mapping(volume, "spec", "csi")
-        attachment = attachment_name(text(source, "volumeHandle"), text(source, "driver"), node)
-        live = find(self._api, VOLUME_ATTACHMENTS, Key("", attachment))
-        return (
-            live is not None and not is_terminating(live) and live.get("status", {}).get("attached") is True
+    def _is_attached(self, volume: str, node: str) -> bool:
+        return any(
+            text(attachment, "spec", "nodeName") == node
+            and dig(attachment, "status", "attached") is True
+            and not is_terminating(attachment)
+            for attachment in self._cache.attachments_of(volume)
         )
 
     def _write(self, pod: Object, status: Object) -> None:

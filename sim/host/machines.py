@@ -70,10 +70,10 @@ class MachineController:
     def _end(self, machine: Object) -> None:
         """Let a deleted machine go, and with it the claims that its annotation names."""
         removed = annotations_of(machine).get(words.REMOVED_CLAIMS, "")
-        release(self._api, MACHINES, machine, words.MACHINE_FINALIZER)
         for claim in filter(None, removed.split(",")):
             with contextlib.suppress(NotFound):
                 self._api.delete(CLAIMS, claim.strip(), namespace_of(machine))
+        release(self._api, MACHINES, machine, words.MACHINE_FINALIZER)
 
     def _hotplug(self, machine: Object, instance: Object | None) -> None:
         patch = plan_spec(machine, instance) if instance is not None else []

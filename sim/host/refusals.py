@@ -123,12 +123,11 @@ def refuse_claims_of_machine(
 ) -> Refusal | None:
     """Judge which claims a machine's template may list: one claim, one machine, and no golden image.
 
-    `others` are all other machines of the namespace, `claims` its existing claims by name; `provisioner`
+    `others` are machines of the namespace, `claims` the template's existing claims by name; `provisioner`
     tells the provisioner of a claim. A machine that is being deleted still counts until it is gone.
     """
-    wanted = [claims[claim] for claim in _template_claims(machine) if claim in claims]
     neighbours = [other for other in others if uid_of(other) != uid_of(machine)]
-    for claim in wanted:
+    for claim in claims.values():
         shown = f"{namespace_of(machine)}/{name_of(claim)}"
         if annotations_of(claim).get(GOLDEN_IMAGE) == "true":
             return invalid(f"PVC {shown} is a golden image, it can't be used as a volume in VM")
@@ -138,9 +137,16 @@ def refuse_claims_of_machine(
     return None
 
 
-def _template_claims(machine: Object) -> Sequence[str]:
-    volumes = shapes.volumes_of(shapes.template_of(machine))
-    return [claim for volume in volumes if (claim := shapes.claim_of(volume))]
+def template_volumes(machine: Object) -> list[Object]:
+    """Return the volumes that a machine's template lists."""
+    return shapes.volumes_of(shapes.template_of(machine))
+
+
+def template_claims(machine: Object) -> frozenset[str]:
+    """Return the claims by which Harvester says that a machine has them: its template's and its
+    annotation's."""
+    listed = {claim for volume in template_volumes(machine) if (claim := shapes.claim_of(volume))}
+    return frozenset(listed | set(_annotated(machine)))
 
 
 def _occupies(machine: Object, claim: str) -> bool:
@@ -159,7 +165,7 @@ def refuse_claim_deletion(claim: Object, machines: Iterable[Object]) -> Refusal 
     if annotations_of(claim).get(GOLDEN_IMAGE) == "true":
         return invalid("can not delete golden image PVC")
     living = [machine for machine in machines if not is_terminating(machine)]
-    if users := [machine for machine in living if name in {*_template_claims(machine), *_annotated(machine)}]:
+    if users := [machine for machine in living if name in template_claims(machine)]:
         words = f"can not delete the volume {name} which is currently attached to VM: "
         return Refusal(409, "Conflict", words + f"{namespace}/{name_of(users[0])}")
     owners = {text(owner, "name") for owner in items(claim, "metadata", "ownerReferences")}
