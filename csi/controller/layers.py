@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from harvester.attachment_pods import launcher_of
 from harvester.machines import FINAL_PHASES, MachineName, VolumeStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from csi.model import VolumeId
     from harvester.attachment_pods import AttachmentPod
@@ -111,3 +112,28 @@ def describe_status(status: VolumeStatus) -> str:
 def in_words(found: tuple[Trace, ...]) -> str:
     """List traces for an error's sentence."""
     return "; ".join(map(str, found)) or "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All machines of the namespace as one live reading shows them."""
+
+    machines: Mapping[MachineName, Machine]
+    instances: Mapping[MachineName, Instance]
+    pods: tuple[AttachmentPod, ...]
+
+    def view(self, name: MachineName) -> MachineView:
+        """Return what the reading shows of one machine, which need not exist."""
+        launcher = launcher_of(name)
+        pods = tuple(pod for pod in self.pods if pod.launcher == launcher)
+        return MachineView(name, self.machines.get(name), self.instances.get(name), pods)
+
+    def holders(self, volume: VolumeId) -> tuple[Trace, ...]:
+        """Return every trace of the volume; `where` is "" for a pod of a machine that is gone."""
+        names = self.machines.keys() | self.instances.keys()
+        of_machines = [trace for name in sorted(names) for trace in traces(self.view(name), volume)]
+        launchers = {launcher_of(name) for name in names}
+        strays = [pod for pod in self.pods if pod.launcher not in launchers]
+        return *of_machines, *(
+            Trace(Layer.POD, "", str(pod)) for pod in strays if volume in pod.claims and not pod.ended
+        )

@@ -17,6 +17,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from csi.controller.layers import describe_status
+from csi.model import VolumeId
 from harvester.hotplug_patch import is_plugged_claim
 from harvester.machines import READY, RUNNING
 
@@ -100,7 +101,7 @@ def _unfinished(machine: Machine, instance: Instance) -> Iterator[tuple[str, str
             yield status.name, f"on its way out, {describe_status(status)}"
 
 
-def suspects(view: MachineView, rest: Rest) -> frozenset[str]:
+def suspects(view: MachineView, rest: Rest) -> frozenset[VolumeId]:
     """Name the claims of a driver's disks that may keep the attachment pod from running.
 
     Those are new disks: one that is in the machine already was mounted by a pod before. Where the pod's own
@@ -114,7 +115,7 @@ def suspects(view: MachineView, rest: Rest) -> frozenset[str]:
         if is_plugged_claim(volume) and volume.name in rest.unfinished and not _is_in(view.live, volume.name)
     }
     named = new & set(_NAMES.findall(rest.pending_pod.why))
-    return frozenset(named or new)
+    return frozenset(map(VolumeId, named or new))
 
 
 def _is_in(instance: Instance, name: str) -> bool:

@@ -1,0 +1,138 @@
+"""The mark of a claim's holder: taken before a machine is changed, read before each commit, cleared last.
+
+The trap: between reading a claim and writing to it others may have written. Every write here stands on the
+value that the decision stood on; when that is gone the caller looks again.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from csi.controller.claim_plan import why_not_plugged
+from csi.controller.claims import parse_claim
+from csi.controller.failures import host_call
+from csi.controller.holder_plan import Write, is_abandoned, plan_clear, plan_take
+from csi.controller.marks import Holder
+from csi.controller.steps import Refuse, Wait
+from csi.errors import Busy, CsiError, InUse, Unavailable
+from harvester.classes import HostClass
+from kube.client import JsonPatch
+from kube.errors import Conflict
+from kube.permissions import Permission
+from kube.resources import CLAIMS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from csi.controller.claims import HostClaim, HostClaims
+    from csi.controller.classes import HostClasses
+    from csi.controller.layers import Survey, Trace
+    from csi.controller.ownership import Ownership
+    from csi.model import VolumeId
+    from harvester.machines import Machine, MachineName
+    from kube.client import Client
+
+PERMISSIONS: Final = (Permission(CLAIMS, ("get", "patch")),)
+
+PATIENCE: Final = timedelta(seconds=60 + 10)
+"""How long a patch can be on its way: what an API server allows a request, and what its sender waits."""
+
+
+class LostRace(Exception):
+    """Somebody else wrote to the claim: look again and decide anew."""
+
+
+class Holders:
+    """Marks of claims. Raises only CsiError, and LostRace where it says so."""
+
+    def __init__(
+        self,
+        client: Client,
+        claims: HostClaims,
+        classes: HostClasses,
+        ownership: Ownership,
+        *,
+        patience: timedelta = PATIENCE,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._client = client
+        self._claims = claims
+        self._classes = classes
+        self._ownership = ownership
+        self._patience = patience
+        self._now = now
+        self._log = structlog.get_logger()
+
+    def me(self, machine: Machine) -> Holder:
+        """Return the mark of a machine that takes a claim now."""
+        return Holder(machine.name, machine.uid, self._now())
+
+    def take(self, claim: HostClaim, me: Holder, elsewhere: Sequence[Trace], survey: Survey) -> HostClaim:
+        """Mark the claim as held by the machine `me`; return it as it is then.
+
+        `elsewhere` is what the survey, and where need be the host's attachments, show of it outside of that
+        machine, read after the claim. Raises InUse naming another holder; LostRace.
+        """
+        abandoned = self.is_abandoned(claim, survey)
+        plan = plan_take(claim, me, elsewhere, self._ownership.cluster(), abandoned=abandoned)
+        if isinstance(plan, Refuse):
+            raise plan.error
+        taken = self._write(claim, plan)
+        self._log.info("claim taken", volume=claim.name, machine=me.machine, over=abandoned)
+        return taken
+
+    def is_abandoned(self, claim: HostClaim, survey: Survey) -> bool:
+        """Tell whether the claim's mark counts no more if its machine shows nothing of it."""
+        holder = claim.mark.holder
+        if holder is None:
+            return False
+        exists = any(m.name == holder.machine and m.uid == holder.uid for m in survey.machines.values())
+        return is_abandoned(holder, self._now(), self._patience, exists=exists)
+
+    def clear(self, claim: HostClaim | None, machine: MachineName | None, *, settled: bool) -> None:
+        """Clear the mark after no layer of `machine` (None: of any) shows the claim any more.
+
+        Raises Unavailable while a patch may still bring the volume there, Busy when another call has taken
+        the claim meanwhile.
+        """
+        plan = plan_clear(claim, machine, self._now(), self._patience, settled=settled)
+        if isinstance(plan, Wait):
+            raise Unavailable(f"waiting for {plan.what}; call again")
+        if claim is not None and isinstance(plan, Write):
+            try:
+                self._write(claim, plan)
+            except LostRace as error:
+                raise Busy(f"another call works on volume {claim.name}; call again") from error
+            self._log.info("claim free", volume=claim.name, machine=machine)
+
+    def admit(self, volume: VolumeId, mark: str) -> CsiError | None:
+        """Return why a volume must not be plugged now under this mark, None when it may. Reads live."""
+        claim = self._claims.find(volume)
+        if claim is None:
+            return InUse(f"volume {volume} is gone from the host")
+        if claim.mark.attached_to != mark:
+            return Busy(f"another call has taken volume {volume} meanwhile; call again")
+        return self.why_not_plugged(claim)
+
+    def why_not_plugged(self, claim: HostClaim) -> CsiError | None:
+        """Return why the claim cannot be plugged into any machine now, None when it can."""
+        host_class = None if claim.bound else self._classes.find(claim.storage_class)
+        binds_at_once = isinstance(host_class, HostClass) and not host_class.waits_for_consumer
+        return why_not_plugged(claim, binds_at_once=binds_at_once)
+
+    def held(self, volume: VolumeId, machine: MachineName) -> HostClaim | None:
+        """Return the claim if its mark says that the machine holds it. Reads live."""
+        claim = self._claims.find(volume)
+        holder = None if claim is None else claim.mark.holder
+        return claim if holder is not None and holder.machine == machine else None
+
+    def _write(self, claim: HostClaim, plan: Write) -> HostClaim:
+        patch = JsonPatch(plan.operations)
+        with host_call(f"mark host claim {claim.name}"):
+            try:
+                return parse_claim(self._client.patch(CLAIMS, claim.name, patch, self._claims.namespace))
+            except Conflict as error:
+                raise LostRace from error
