@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from kubernetes.client import Configuration
 from structlog.testing import capture_logs
 
 from kube.backoff import Backoff
-from kube.config import Connection, connect
 from kube.informer import Informer, Pace
 from kube.objects import name_of
 from kube.resources import CLAIMS
-from kube.rest import Limits
 
-from .wire import PATIENCE, Exchange, Wire
+from .bench import Bench
+from .wire import PATIENCE, Exchange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,13 +86,12 @@ def streamed(*lines: bytes, end: bool = True) -> Callable[[Exchange], None]:
 SILENCE = streamed(end=False)
 
 
-class Bench:
+class Following:
     """An informer on a wire, and what it told its handler."""
 
     def __init__(self, play: Callable[[Exchange], None], pace: Pace) -> None:
-        self.wire = Wire(play)
-        configuration = Configuration(host=self.wire.url)
-        self.client = connect(Connection(self.wire.url, "n", configuration), limits=Limits(2.0, PATIENCE))
+        self._bench = Bench(play)
+        self.wire, self.client = self._bench.wire, self._bench.client
         self.informer = Informer(
             self.client, CLAIMS, "n", pace=pace, indexers={"uid": lambda obj: [obj["metadata"]["uid"]]}
         )
@@ -119,24 +116,23 @@ class Bench:
 
     def close(self) -> None:
         self.informer.stop()
-        self.client.close()
-        self.wire.close()
+        self._bench.close()
 
 
 def short(obj: Object | None) -> str | None:
     return None if obj is None else f"{name_of(obj)}@{obj['metadata']['resourceVersion']}"
 
 
-MakeBench: TypeAlias = "Callable[[Callable[[Exchange], None]], Bench]"
+Follow: TypeAlias = "Callable[[Callable[[Exchange], None]], Following]"
 
 
 @pytest.fixture
-def bench() -> Iterator[MakeBench]:
-    """Return a maker of benches whose informers run; they are cleared away after the test."""
-    made: list[Bench] = []
+def follow() -> Iterator[Follow]:
+    """Return a maker of informers that run; they are cleared away after the test."""
+    made: list[Following] = []
 
-    def make(play: Callable[[Exchange], None]) -> Bench:
-        made.append(Bench(play, QUICK))
+    def make(play: Callable[[Exchange], None]) -> Following:
+        made.append(Following(play, QUICK))
         made[-1].informer.start()
         return made[-1]
 
@@ -147,9 +143,9 @@ def bench() -> Iterator[MakeBench]:
     assert left == []
 
 
-def test_a_list_is_read_page_by_page(bench: MakeBench) -> None:
+def test_a_list_is_read_page_by_page(follow: Follow) -> None:
     """The pages are joined, and the informer is synced once all are read."""
-    it = bench(
+    it = follow(
         Play([listed(page(5, claim("a", 1), proceed="more")), listed(page(5, claim("b", 2)))], [SILENCE])
     )
     assert it.informer.wait_synced(PATIENCE)
@@ -157,9 +153,9 @@ def test_a_list_is_read_page_by_page(bench: MakeBench) -> None:
     assert it.queries(watch=False) == [{"limit": "50"}, {"limit": "50", "continue": "more"}]
 
 
-def test_a_list_that_grows_old_between_its_pages_is_read_at_once(bench: MakeBench) -> None:
+def test_a_list_that_grows_old_between_its_pages_is_read_at_once(follow: Follow) -> None:
     """A continue token that the server forgot leads to one whole list."""
-    it = bench(
+    it = follow(
         Play(
             [
                 listed(page(5, claim("a", 1), proceed="more")),
@@ -173,9 +169,9 @@ def test_a_list_that_grows_old_between_its_pages_is_read_at_once(bench: MakeBenc
     assert it.queries(watch=False)[-1] == {}
 
 
-def test_a_broken_watch_is_resumed_where_it_broke(bench: MakeBench) -> None:
+def test_a_broken_watch_is_resumed_where_it_broke(follow: Follow) -> None:
     """After a lost connection the watch goes on from the last version heard, bookmarks included."""
-    it = bench(
+    it = follow(
         Play(
             [listed(page(5))],
             [
@@ -190,10 +186,10 @@ def test_a_broken_watch_is_resumed_where_it_broke(bench: MakeBench) -> None:
     assert len(it.queries(watch=False)) == 1
 
 
-def test_what_vanished_while_nobody_listened_is_told_as_gone(bench: MakeBench) -> None:
+def test_what_vanished_while_nobody_listened_is_told_as_gone(follow: Follow) -> None:
     """A 410 leads to a new list whose differences are told; an object made anew is one gone and one new."""
     expired = line("ERROR", {"kind": "Status", "code": 410, "message": "too old resource version"})
-    it = bench(
+    it = follow(
         Play(
             [
                 listed(
@@ -218,20 +214,20 @@ def test_what_vanished_while_nobody_listened_is_told_as_gone(bench: MakeBench) -
     assert [name_of(obj) for obj in it.informer.store.by_index("uid", "u2")] == ["anew"]
 
 
-def test_a_server_that_never_reaches_our_version_is_listed_again(bench: MakeBench) -> None:
+def test_a_server_that_never_reaches_our_version_is_listed_again(follow: Follow) -> None:
     """After a restore from a backup a watch may be silent for ever; a few silent ones end in a new list."""
-    it = bench(Play([listed(page(500, claim("a", 400))), listed(page(7, claim("a", 6)))], [streamed()]))
+    it = follow(Play([listed(page(500, claim("a", 400))), listed(page(7, claim("a", 6)))], [streamed()]))
     assert it.changes(2) == [(None, "a@400"), ("a@400", "a@6")]
 
 
-def test_a_forbidden_watch_becomes_polling_and_is_said_once(bench: MakeBench) -> None:
+def test_a_forbidden_watch_becomes_polling_and_is_said_once(follow: Follow) -> None:
     """A role without the verb watch makes the informer list from time to time; one log line says so."""
 
     def forbid(exchange: Exchange) -> None:
         exchange.reply(403, failure(403, "persistentvolumeclaims is forbidden: cannot watch"))
 
     with capture_logs() as lines:
-        it = bench(
+        it = follow(
             Play(
                 [listed(page(5)), listed(page(6)), listed(page(7, claim("a", 7)))],
                 [forbid, forbid, forbid, SILENCE],
@@ -241,10 +237,10 @@ def test_a_forbidden_watch_becomes_polling_and_is_said_once(bench: MakeBench) ->
     assert [each["event"] for each in lines if each["log_level"] == "warning"] == ["watch forbidden, polling"]
 
 
-def test_an_outage_is_said_once_and_its_end_too(bench: MakeBench) -> None:
+def test_an_outage_is_said_once_and_its_end_too(follow: Follow) -> None:
     """However many tries fail in a row, the log has one line about it and one when the server is back."""
     with capture_logs() as lines:
-        it = bench(
+        it = follow(
             Play(
                 [*[lambda exchange: exchange.reply(503, b"down")] * 4, listed(page(5, claim("a", 1)))],
                 [SILENCE],
@@ -254,7 +250,7 @@ def test_an_outage_is_said_once_and_its_end_too(bench: MakeBench) -> None:
     assert [each["event"] for each in lines] == ["list or watch failed", "heard again"]
 
 
-def test_a_handler_that_raises_is_logged_and_harms_nobody(bench: MakeBench) -> None:
+def test_a_handler_that_raises_is_logged_and_harms_nobody(follow: Follow) -> None:
     """The other handlers are told, and the informer goes on."""
 
     def refuse(_change: Change) -> None:
@@ -267,7 +263,7 @@ def test_a_handler_that_raises_is_logged_and_harms_nobody(bench: MakeBench) -> N
         streamed(line("ADDED", claim("a", 6)), line("ADDED", claim("b", 7)), end=False)(exchange)
 
     with capture_logs() as lines:
-        it = bench(Play([listed(page(5))], [wait_and_add]))
+        it = follow(Play([listed(page(5))], [wait_and_add]))
         it.informer.on_change(refuse)
         go.set()
         assert it.changes(2) == [(None, "a@6"), (None, "b@7")]
@@ -276,9 +272,9 @@ def test_a_handler_that_raises_is_logged_and_harms_nobody(bench: MakeBench) -> N
     assert [each["event"] for each in lines if each["log_level"] == "error"] == ["handler failed"] * 2
 
 
-def test_stop_ends_an_open_watch_and_may_come_twice(bench: MakeBench) -> None:
+def test_stop_ends_an_open_watch_and_may_come_twice(follow: Follow) -> None:
     """Stop does not wait for the next event; nothing is asked of the server afterwards."""
-    it = bench(Play([listed(page(5, claim("a", 1)))], [SILENCE]))
+    it = follow(Play([listed(page(5, claim("a", 1)))], [SILENCE]))
     it.changes(1)
     it.informer.stop()
     it.informer.stop()
@@ -288,9 +284,9 @@ def test_stop_ends_an_open_watch_and_may_come_twice(bench: MakeBench) -> None:
     assert len(it.wire.heard) == asked
 
 
-def test_waiting_for_an_informer_that_stops_ends(bench: MakeBench) -> None:
+def test_waiting_for_an_informer_that_stops_ends(follow: Follow) -> None:
     """A waiter is woken by the stop, and told that the copy is not complete."""
-    it = bench(Play([Exchange.stall], [SILENCE]))
+    it = follow(Play([Exchange.stall], [SILENCE]))
     answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
     waiter = threading.Thread(target=lambda: answers.put(it.informer.wait_synced(PATIENCE * 2)))
     waiter.start()
@@ -301,9 +297,9 @@ def test_waiting_for_an_informer_that_stops_ends(bench: MakeBench) -> None:
     it.informer.stop()
 
 
-def test_the_last_word_of_the_server_is_dated(bench: MakeBench) -> None:
+def test_the_last_word_of_the_server_is_dated(follow: Follow) -> None:
     """An informer that has heard nothing yet says so by minus infinity."""
-    it = bench(Play([listed(page(5))], [SILENCE]))
+    it = follow(Play([listed(page(5))], [SILENCE]))
     assert it.informer.wait_synced(PATIENCE)
     assert it.informer.heard_at > 0
     assert Informer(client=it.client, resource=CLAIMS).heard_at == float("-inf")
