@@ -56,26 +56,17 @@ class Ends:
 
 
 class Reader(Protocol):
-    """Reads both ends of a disk; raises OSError when a byte of them cannot be read."""
+    """Reads as os.pread does; OSError when a byte cannot be read."""
 
-    def __call__(self, path: str, number: DeviceNumber) -> Ends:
-        """Read the device at `path`, which must be `number` and which nobody else may hold."""
+    def __call__(self, fd: int, length: int, offset: int, /) -> bytes:
+        """Return up to `length` bytes from `offset` on; none at the end."""
         ...
-
-
-def read_ends(path: str, number: DeviceNumber) -> Ends:
-    """Read through an exclusive descriptor: EBUSY when the disk is mounted, stacked upon or formatted."""
-    fd = _open(path, os.O_RDONLY, number)
-    try:
-        return _ends(fd)
-    finally:
-        os.close(fd)
 
 
 class Contents:
     """What is on the disks."""
 
-    def __init__(self, devices: Devices, commands: Commands, read: Reader = read_ends) -> None:
+    def __init__(self, devices: Devices, commands: Commands, read: Reader = os.pread) -> None:
         self._devices = devices
         self._commands = commands
         self._read = read
@@ -85,7 +76,8 @@ class Contents:
         path = self._devices.path(disk)
         self._devices.confirm(disk)
         try:
-            ends = self._read(path, disk.number)
+            with _held(path, os.O_RDONLY, disk.number) as fd:
+                ends = self._ends(fd)
         except OSError as error:
             raise Unavailable(_unreadable(disk, error)) from error
         if ends.size != disk.size:
@@ -106,7 +98,7 @@ class Contents:
         Another process of ours may have formatted, used and released it since.
         """
         with self._writable(disk) as fd:
-            if fingerprint(_ends(fd)) != seen.fingerprint:
+            if fingerprint(self._ends(fd)) != seen.fingerprint:
                 raise Unavailable(f"disk {disk} has been written to meanwhile; it is looked at again")
             _write_block(fd, mark_block(identity, disk.size), disk.size)
         log.info("format begun", disk=disk.name, identity=identity)
@@ -122,13 +114,25 @@ class Contents:
         """Hold the disk exclusively; a failure of the device is Unavailable."""
         self._devices.confirm(disk)
         try:
-            fd = _open(self._devices.path(disk), os.O_RDWR, disk.number)
-            try:
+            with _held(self._devices.path(disk), os.O_RDWR, disk.number) as fd:
                 yield fd
-            finally:
-                os.close(fd)
         except OSError as error:
             raise Unavailable(f"disk {disk} cannot be written: {error}") from error
+
+    def _ends(self, fd: int) -> Ends:
+        size = os.lseek(fd, 0, os.SEEK_END)
+        length = min(END, size)
+        return Ends(size, self._read_all(fd, length, 0), self._read_all(fd, length, size - length))
+
+    def _read_all(self, fd: int, length: int, offset: int) -> bytes:
+        """Read all of `length` bytes; a short read is an error, never fewer bytes to judge by."""
+        read = b""
+        while len(read) < length:
+            chunk = self._read(fd, length - len(read), offset + len(read))
+            if not chunk:
+                raise OSError(errno.EIO, "the disk ends before its size")
+            read += chunk
+        return read
 
     def _probe(self, path: str) -> tuple[tuple[str, ...], bool]:
         done = self._commands.run("blkid", "-p", "-o", "export", "--", path, seconds=BLKID_LIMIT)
@@ -164,28 +168,16 @@ def _block_at_mark(last: bytes) -> bytes:
     return last[start : start + MARK] if start >= 0 else b""
 
 
-def _open(path: str, flags: int, number: DeviceNumber) -> int:
+@contextmanager
+def _held(path: str, flags: int, number: DeviceNumber) -> Iterator[int]:
+    """Open the device exclusively: EBUSY when it is mounted, stacked upon or being formatted."""
     fd = os.open(path, flags | os.O_EXCL | os.O_CLOEXEC)
-    if block_number(os.fstat(fd)) != number:
+    try:
+        if block_number(os.fstat(fd)) != number:
+            raise OSError(errno.ENXIO, f"is not the device {number}", path)
+        yield fd
+    finally:
         os.close(fd)
-        raise OSError(errno.ENXIO, f"is not the device {number}", path)
-    return fd
-
-
-def _ends(fd: int) -> Ends:
-    size = os.lseek(fd, 0, os.SEEK_END)
-    return Ends(size, _read_at(fd, 0, min(END, size)), _read_at(fd, max(0, size - END), min(END, size)))
-
-
-def _read_at(fd: int, offset: int, length: int) -> bytes:
-    """Read all of `length` bytes; a short read is an error, never fewer bytes to judge by."""
-    read = b""
-    while len(read) < length:
-        chunk = os.pread(fd, length - len(read), offset + len(read))
-        if not chunk:
-            raise OSError(errno.EIO, "the disk ends before its size")
-        read += chunk
-    return read
 
 
 def _signatures(export: str) -> tuple[str, ...]:

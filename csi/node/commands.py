@@ -16,11 +16,14 @@ import subprocess
 import threading
 import time
 from dataclasses import dataclass
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 import structlog
 
 from csi.errors import Broken, TimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 OUTPUT_LIMIT: Final = 64 * 1024
 """Bytes kept of each output; the rest is read and dropped."""
@@ -57,7 +60,13 @@ class Hung(TookTooLong):
 
 
 class Commands:
-    """Runs programs found on the PATH. Thread-safe; holds no state."""
+    """Runs programs found on the PATH. Thread-safe. `kill` ends a process group; `grace` is in seconds."""
+
+    def __init__(
+        self, *, kill: Callable[[int, signal.Signals], None] = os.killpg, grace: float = KILL_GRACE
+    ) -> None:
+        self._kill_group = kill
+        self._grace = grace
 
     def run(self, *argv: str, seconds: float | None) -> Finished:
         """Run a program to its end, or for `seconds`; None means however long it takes.
@@ -71,10 +80,26 @@ class Commands:
             output, errors = _collect(child, ends)
             child.wait(_left(ends))
         except subprocess.TimeoutExpired:
-            raise _kill(child, argv, seconds or 0.0) from None
+            raise self._kill(child, argv, seconds or 0.0) from None
         finally:
             _close(child)
         return Finished(child.returncode, output, errors)
+
+    def _kill(self, child: subprocess.Popen[bytes], argv: tuple[str, ...], seconds: float) -> TookTooLong:
+        """Kill the program and all it started; return the error that says how that went."""
+        with contextlib.suppress(ProcessLookupError):
+            self._kill_group(child.pid, signal.SIGKILL)
+        line = " ".join(argv)
+        try:
+            child.wait(self._grace)
+        except subprocess.TimeoutExpired:
+            log.warning("program hangs", command=line, pid=child.pid)
+            return Hung(
+                f"`{line}` hangs and cannot be killed; the volume stays busy until it ends", _reap(child)
+            )
+        return TookTooLong(
+            f"`{line}` did not end within {seconds:.1f} s and was killed; it is safe to call again"
+        )
 
 
 def _start(argv: tuple[str, ...]) -> subprocess.Popen[bytes]:
@@ -108,21 +133,6 @@ def _collect(child: subprocess.Popen[bytes], ends: float | None) -> tuple[str, s
                     selector.unregister(key.fd)
     output, errors = (bytes(text).decode("utf-8", "replace") for text in kept.values())
     return output, errors
-
-
-def _kill(child: subprocess.Popen[bytes], argv: tuple[str, ...], seconds: float) -> TookTooLong:
-    """Kill the program and all it started; return the error that says how that went."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    line = " ".join(argv)
-    try:
-        child.wait(KILL_GRACE)
-    except subprocess.TimeoutExpired:
-        log.warning("program hangs", command=line, pid=child.pid)
-        return Hung(f"`{line}` hangs and cannot be killed; the volume stays busy until it ends", _reap(child))
-    return TookTooLong(
-        f"`{line}` did not end within {seconds:.1f} s and was killed; it is safe to call again"
-    )
 
 
 def _reap(child: subprocess.Popen[bytes]) -> threading.Event:

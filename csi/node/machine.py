@@ -53,6 +53,8 @@ def death_of(machine: Machine, here: tuple[Mount, ...]) -> Death | None:
     top = here[-1]
     if is_gone(top, machine.devices.disks()):
         return Death(f"its device {top.number} is gone", gone=True)
+    if top.shut_down:
+        return Death("its file system has shut down after errors")
     why = machine.mounts.root_of(top.path).dead
     return Death(why) if why else None
 

@@ -33,11 +33,23 @@ class Mount:
     """Of this mount only: `ro`, `noexec` and the like."""
     fs_type: str
     source: str = ""
+    super_options: frozenset[str] = frozenset()
+    """Of the file system, shared by all its mounts."""
+
+    @property
+    def shut_down(self) -> bool:
+        """Whether the file system has given up after errors (newer kernels say so)."""
+        return "shutdown" in self.super_options
 
     @property
     def readonly(self) -> bool:
         """Whether nothing can be written through this mount."""
         return "ro" in self.options
+
+    @property
+    def deleted(self) -> bool:
+        """Whether what is bound here has been unlinked, as the node of an unplugged disk is."""
+        return self.root.endswith(_DELETED)
 
     @property
     def root_name(self) -> str:
@@ -67,7 +79,7 @@ def mounts_at(mounts: Iterable[Mount], path: str) -> tuple[Mount, ...]:
 def _parse_line(line: str) -> Mount:
     left, _, right = line.partition(" - ")
     identity, parent, number, root, path, options, *_ = left.split(" ")
-    fs_type, source, *_ = right.split(" ")
+    fs_type, source, super_options, *_ = (*right.split(" "), "")
     return Mount(
         id=int(identity),
         parent=int(parent),
@@ -77,6 +89,7 @@ def _parse_line(line: str) -> Mount:
         options=frozenset(options.split(",")),
         fs_type=_unescape(fs_type),
         source=_unescape(source),
+        super_options=frozenset(super_options.split(",")),
     )
 
 

@@ -97,7 +97,7 @@ class Mounts:
         try:
             os.mkdir(path, 0o750)
         except FileExistsError:
-            return
+            self._expect(path, PathKind.DIRECTORY)
         except OSError as error:
             raise _cannot_make(path, error) from error
 
@@ -106,7 +106,7 @@ class Mounts:
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o660))
         except FileExistsError:
-            return
+            self._expect(path, PathKind.FILE)
         except OSError as error:
             raise _cannot_make(path, error) from error
 
@@ -147,8 +147,14 @@ class Mounts:
         self._run(deadline, "mount", "-o", options, "--", target)
 
     def flush(self, path: str, deadline: Deadline) -> None:
-        """Write the dirty data of the mounted file system to its disk."""
-        self._run(deadline, "sync", "-f", "--", path)
+        """Write the dirty data of the mounted file system to its disk, as far as the disk takes it.
+
+        A disk that fails does not do better later, and must not keep its pod terminating for ever.
+        """
+        try:
+            self._run(deadline, "sync", "-f", "--", path)
+        except Unavailable as error:
+            log.warning("data could not be written", path=path, error=error.message)
 
     def unmount(self, path: str, deadline: Deadline) -> None:
         """Take the top mount away."""
@@ -159,6 +165,11 @@ class Mounts:
         """Take the top mount out of the tree; only for one whose device is gone."""
         self._run(deadline, "umount", "-l", "--", path)
         log.warning("unmounted lazily", path=path)
+
+    def _expect(self, path: str, kind: PathKind) -> None:
+        """Refuse to mount on anything else: mount(8) follows a link, and the mount would be lost to us."""
+        if (found := self.kind(path)) is not kind:
+            raise InUse(f"{path} is there already and is no {kind.value} ({found.value}); it is left alone")
 
     def _run(self, deadline: Deadline, *argv: str) -> None:
         deadline.check(argv[0])

@@ -47,7 +47,11 @@ class Publishing:
         self._staging = staging
 
     def publish(self, request: NodePublishRequest, deadline: Deadline) -> None:
-        """Make the volume appear at the target; a read-only one really is. Errors: see the plan."""
+        """Make the volume appear at the target. Errors: see the plan.
+
+        A read-only file system really is. A read-only bind of a device node does not stop writes to the
+        device: there the container runtime does, by the rights that kubelet gives it (`r` without `w`).
+        """
         if not request.staging_path:
             raise InUse("NodePublishVolume needs the staging_target_path of a volume that is staged")
         target = _target(request)
@@ -128,15 +132,12 @@ class Publishing:
         table = machine.mounts.table()
         refuse_mounted(disk, tuple(mount for mount in table if mount.number == disk.number))
         here = mounts_at(table, target.path)
-        device = machine.mounts.root_of(target.path).device if here else None
-        known = {known.number for known in machine.devices.disks()}
-        gone = device is not None and device not in known
         return SeenNode(
             disk=disk,
             here=here,
-            device_here=device,
+            device_here=machine.mounts.root_of(target.path).device if here else None,
             others=tuple(path for path in raw_targets(machine, table, disk) if path != target.path),
-            death=Death(f"its device {device} is gone", gone=True) if gone else None,
+            death=Death("its disk was unplugged", gone=True) if here and here[-1].deleted else None,
         )
 
     def _clear(self, target: Target, death: Death, deadline: Deadline) -> None:

@@ -117,7 +117,7 @@ class Staging:
         """Make the file system, or mount the one that is there."""
         machine, kind = self._machine, file_system(wish.fs_type)
         seen = machine.contents.look(disk, expected.identity, kind)
-        match plan_content(seen, self._permission(wish, expected)):
+        match plan_content(seen, self._permission(wish, disk, expected)):
             case Make(proof):
                 log.info("formatting", disk=disk.name, identity=expected.identity, proof=proof)
                 machine.contents.mark(disk, expected.identity, seen)
@@ -132,13 +132,13 @@ class Staging:
             case plan:
                 assert_never(plan)
 
-    def _permission(self, wish: Wish, expected: Expected) -> Permission:
+    def _permission(self, wish: Wish, disk: Disk, expected: Expected) -> Permission:
         fresh_until = expected.fresh_until
         return Permission(
             wanted=wish.fs_type,
             may_format=expected.may_format,
             fresh=fresh_until is not None and self._now() < fresh_until,
-            readonly=wish.readonly,
+            readonly=wish.readonly or disk.readonly,
         )
 
     def _mount(self, wish: Wish, disk: Disk, deadline: Deadline) -> None:
