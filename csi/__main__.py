@@ -20,7 +20,7 @@ from csi.rpc.edge import Edge
 from csi.rpc.endpoint import EndpointError
 from csi.rpc.identity import Identity
 from csi.rpc.node import Node
-from csi.rpc.server import NODE_THREADS, Server, Service
+from csi.rpc.server import CONTROLLER_THREADS, NODE_THREADS, Server, Service
 from csi.settings import DISTRIBUTION, SettingsError, read_settings
 from daemon.lifecycle import DRAIN_LIMIT, Stop, leave
 from daemon.logs import configure_logs
@@ -36,27 +36,39 @@ log = structlog.get_logger()
 
 def main() -> None:
     """Serve until SIGTERM or SIGINT; end with 0, with 1 when serving is impossible, with 2 on wrong flags."""
+    stop, registry = Stop(), CollectorRegistry()
+    stop.on_signals()
     try:
         settings = read_settings(sys.argv[1:], os.environ)
+        configure_logs(settings.log_level, settings.log_format)
+        serve(services(settings, registry), settings, registry, stop)
     except SettingsError as error:
         sys.stderr.write("".join(f"harvester-csi-driver: {mistake}\n" for mistake in error.mistakes))
         leave(2)
-    configure_logs(settings.log_level, settings.log_format)
-    stop = Stop()
-    stop.on_signals()
-    try:
-        serve(services(settings), settings, stop)
     except (EndpointError, OSError) as error:
         log.error("cannot serve", error=str(error))  # noqa: TRY400 - the sentence is all there is to know
         leave(1)
     leave(0)
 
 
+def services(settings: Settings, registry: CollectorRegistry) -> list[Service]:
+    """Build what this process serves; raises SettingsError."""
+    return [
+        Service("Identity", Identity(version(DISTRIBUTION))),
+        _controller(settings, registry),
+        _node(settings),
+    ]
+
+
 def serve(
-    served: Sequence[Service], settings: Settings, stop: Stop, *, drain_limit: float = DRAIN_LIMIT
+    served: Sequence[Service],
+    settings: Settings,
+    registry: CollectorRegistry,
+    stop: Stop,
+    *,
+    drain_limit: float = DRAIN_LIMIT,
 ) -> None:
     """Serve until the stop, then drain; raises EndpointError or OSError when serving is impossible."""
-    registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     server = Server(served, Edge(settings.max_wait, registry))
     if settings.metrics is not None:
@@ -68,19 +80,12 @@ def serve(
     log.info("stopped", unfinished=unfinished)
 
 
-def services(settings: Settings) -> list[Service]:
-    """Build what this process serves."""
-    return [
-        Service("Identity", Identity(version(DISTRIBUTION))),
-        _controller(settings),
-        _node(settings),
-    ]
-
-
-def _controller(settings: Settings) -> Service:
+def _controller(settings: Settings, registry: CollectorRegistry) -> Service:
     if not settings.mode.controller:
         return Service("Controller", None, why_not=_elsewhere("controller", settings))
-    return Service("Controller", None, why_not="not yet")
+    from csi.controller_root import controller  # lazy: --mode=node must load no Kubernetes client
+
+    return Service("Controller", controller(settings, registry), CONTROLLER_THREADS)
 
 
 def _node(settings: Settings) -> Service:

@@ -61,6 +61,8 @@ class Settings:
     node_id: NodeId
     kubeconfig: Path
     guest_kubeconfig: Path | None
+    in_cluster: bool
+    """Whether this is a pod, which has the guest's API without a kubeconfig."""
     cluster_id: str
     host_storage_class: str
     root: Path
@@ -85,6 +87,10 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> S
     given = flags.read(arguments)
     if given.nodeid == "" and given.mode is not Mode.CONTROLLER:
         flags.mistakes.append("--nodeid: required where the node half runs; give the name of the VM")
+    in_cluster = "KUBERNETES_SERVICE_HOST" in environment
+    guest = in_cluster or given.guest_kubeconfig is not None
+    if not (given.mode is Mode.NODE or guest or given.cluster_id):
+        flags.mistakes.append("--cluster-id: required where neither a pod nor --guest-kubeconfig tells it")
     if flags.mistakes:
         raise SettingsError(flags.mistakes)
     return Settings(
@@ -93,6 +99,7 @@ def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> S
         node_id=given.nodeid,
         kubeconfig=given.kubeconfig,
         guest_kubeconfig=given.guest_kubeconfig,
+        in_cluster=in_cluster,
         cluster_id=given.cluster_id,
         host_storage_class=given.host_storage_class,
         root=given.root,

@@ -29,9 +29,14 @@ def path(method: MethodDescriptor) -> str:
 
 
 def filled(method: MethodDescriptor, text: str, secret: str) -> Message:
-    """Return a request with every field set: strings to `text`, secrets and mount options to `secret`."""
+    """Return a request with every field set: strings to `text`, secrets and mount options to `secret`.
+
+    Only mutable_parameters stay empty, with which CreateVolume is refused before anything reads the rest.
+    """
     message = GetMessageClass(method.input_type)()
     _fill(message, text, secret)
+    if "mutable_parameters" in message.DESCRIPTOR.fields_by_name:
+        message.ClearField("mutable_parameters")
     return message
 
 

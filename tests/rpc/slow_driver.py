@@ -11,6 +11,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prometheus_client import CollectorRegistry
+
 from csi.__main__ import serve
 from csi.model import NodeId, NodeInfo
 from csi.rpc.identity import Identity
@@ -55,7 +57,7 @@ def main() -> None:
     stop = Stop()
     stop.on_signals()
     served = [Service("Identity", Identity("0")), Service("Node", Node(SlowNode()), NODE_THREADS)]
-    serve(served, settings, stop, drain_limit=float(limit))
+    serve(served, settings, CollectorRegistry(), stop, drain_limit=float(limit))
     leave(0)
 
 

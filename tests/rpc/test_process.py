@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -29,6 +30,15 @@ START_LIMIT = 20.0
 END_LIMIT = 10.0
 """Seconds a process may take to end when no call holds it."""
 POLL = 0.02
+NOBODY = json.dumps(
+    {
+        "current-context": "host",
+        "contexts": [{"name": "host", "context": {"cluster": "host", "user": "host", "namespace": "ns"}}],
+        "clusters": [{"name": "host", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "host", "user": {"token": "not-to-be-shown"}}],
+    }
+)
+"""A kubeconfig of a port on which nothing listens."""
 STAGE = csi_pb2.NodeStageVolumeRequest
 
 
@@ -74,8 +84,11 @@ def started(command: Sequence[str], socket: Path) -> Iterator[Process]:
 
 
 def driver(socket: Path, *arguments: str, python: Sequence[str] = ()) -> list[str]:
-    """Return the command of the real driver."""
-    return [*python, "-m", "csi", f"--endpoint=unix://{socket}", *arguments]
+    """Return the command of the real driver, of a host where nobody answers."""
+    kubeconfig = socket.with_suffix(".kubeconfig")
+    kubeconfig.write_text(NOBODY)
+    told = (f"--endpoint=unix://{socket}", f"--kubeconfig={kubeconfig}", "--cluster-id=c")
+    return [*python, "-m", "csi", *told, *arguments]
 
 
 def slow(socket: Path, limit: float) -> list[str]:
@@ -99,13 +112,29 @@ def test_version_is_the_distributions() -> None:
 def test_wrong_flags_are_listed_and_end_with_2() -> None:
     """All mistakes stand on stderr, one a line, before anything is started."""
     said = subprocess.run(
-        [sys.executable, "-m", "csi", "--mode=x", "--max-wait=y", "--nodeid=n"],
+        [sys.executable, "-m", "csi", "--mode=x", "--max-wait=y", "--nodeid=n", "--cluster-id=c"],
         capture_output=True,
         text=True,
         check=False,
     )
     assert said.returncode == 2
     assert len(said.stderr.splitlines()) == 2
+
+
+def test_a_missing_kubeconfig_is_told(socket: Path) -> None:
+    """A controller half that is given no way to the host ends with 2 and names the file."""
+    arguments = driver(socket, "--mode=controller", "--kubeconfig=/no/such/config")
+    said = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    assert (said.returncode, "/no/such/config" in said.stderr) == (2, True)
+
+
+def test_a_kubeconfig_is_found_in_its_folder(socket: Path, tmp_path: Path) -> None:
+    """Upstream's chart mounts a Secret as a folder; its key is the file."""
+    folder = tmp_path / "config"
+    folder.mkdir()
+    (folder / "cloud-provider-config").write_text(NOBODY)
+    with started(driver(socket, "--mode=controller", f"--kubeconfig={folder}"), socket) as process:
+        assert process.terminate() == 0
 
 
 @pytest.mark.parametrize("mode", ["controller", "node", "all"])
@@ -191,6 +220,7 @@ def test_no_secret_is_written(socket: Path) -> None:
         for method in methods():
             assert path(method) in process.output()
         assert CANARY not in process.output()
+        assert "not-to-be-shown" not in process.output()
 
 
 def test_the_node_half_knows_no_kubernetes(socket: Path) -> None:
