@@ -123,10 +123,9 @@ def _collect(child: subprocess.Popen[bytes], ends: float | None) -> tuple[str, s
         for fd in kept:
             selector.register(fd, selectors.EVENT_READ)
         while selector.get_map():
-            ready = selector.select(_left(ends))
-            if not ready and _left(ends) == 0:
+            if _left(ends) == 0:
                 raise subprocess.TimeoutExpired(child.args, 0)
-            for key, _ in ready:
+            for key, _ in selector.select(_left(ends)):
                 chunk = os.read(key.fd, OUTPUT_LIMIT)
                 kept[key.fd] += chunk[: OUTPUT_LIMIT - len(kept[key.fd])]
                 if not chunk:

@@ -1,8 +1,8 @@
 """The file systems we make: one row each, and the programs that make and check them.
 
-mke2fs writes the primary superblock last, after it has synced everything else (seen with strace on 1.47: the
-old one is zeroed first). So a killed mkfs.ext4 leaves bytes without a signature. How that is told from
-somebody's data is said in `blankness`; the row gives what it needs: whether a file system was ever mounted.
+mke2fs zeroes the old primary superblock first and writes the new one last, after it has synced all the rest
+(traced, 1.47). So a killed mkfs.ext4 leaves bytes without a signature. How that is told from somebody's data
+is said in `blankness`; the row gives what it needs: whether a file system was ever mounted.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ log = structlog.get_logger()
 _EXT_SUPERBLOCK: Final = 1024
 _EXT_MOUNT_TIME: Final = slice(_EXT_SUPERBLOCK + 44, _EXT_SUPERBLOCK + 48)
 _EXT_MOUNT_COUNT: Final = slice(_EXT_SUPERBLOCK + 52, _EXT_SUPERBLOCK + 54)
+_FSCK_CORRECTED: Final = 1
 _FSCK_UNCORRECTED: Final = 4
-"""Bit of the exit code of fsck(8); 1 = corrected, 2 = should reboot, 8 and more = could not check."""
-_FSCK_FINE: Final = 1
+_FSCK_CANCELLED: Final = 32
+"""Bits of the exit code of fsck(8); 2 = should reboot, 8 = could not check, which the mount will show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +90,12 @@ class FileSystems:
     def check(self, path: str, kind: FileSystem) -> None:
         """Check an unmounted file system and repair what is safe; InUse when it needs a person."""
         done = self._commands.run(*kind.check, path, seconds=None)
-        if done.code > 0 and done.code & _FSCK_UNCORRECTED:
+        if done.code < 0 or done.code & _FSCK_CANCELLED:
+            raise Unavailable(f"{kind.check[0]} did not end its check of {path}: {done.complaint}")
+        if done.code & _FSCK_UNCORRECTED:
             raise InUse(
                 f"the {kind.name} on {path} has errors that {kind.check[0]} cannot correct by itself; "
                 f"it is not mounted. Repair it by hand: {done.output.strip()[-500:]}"
             )
-        if done.code not in (0, _FSCK_FINE):
+        if done.code not in (0, _FSCK_CORRECTED):
             log.warning("file system check", device=path, code=done.code, said=done.complaint)

@@ -106,7 +106,7 @@ class Staging:
     def _targets(self, path: str, here: tuple[Mount, ...], disk: Disk | None) -> tuple[str, ...]:
         """Return where else the volume is mounted: by what is staged, and by the disk if it is there."""
         table = self._machine.mounts.table()
-        numbers = {mount.number for mount in here if not mount.number.anonymous}
+        numbers = {mount.number for mount in here if mount.root == "/" and not mount.number.anonymous}
         raw: tuple[str, ...] = ()
         if disk is not None:
             numbers.add(disk.number)

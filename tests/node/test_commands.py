@@ -51,6 +51,12 @@ def test_output_is_bounded() -> None:
     assert (done.code, len(done.output), len(done.errors)) == (0, OUTPUT_LIMIT, OUTPUT_LIMIT)
 
 
+def test_talking_is_no_excuse() -> None:
+    """A program that never stops writing is killed at its time limit like a silent one."""
+    with pytest.raises(TookTooLong):
+        Commands().run("yes", seconds=0.1)
+
+
 def test_a_missing_program_is_named() -> None:
     """A program that is not installed is a fault of the image, by its name."""
     with pytest.raises(Broken, match=r"mkfs\.nothing"):
