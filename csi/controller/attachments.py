@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from csi.controller.commits import Commits
     from csi.controller.holders import Holders
     from csi.controller.host import HostView
-    from csi.controller.host_attachments import HostAttachments
+    from csi.controller.host_attachments import Found, HostAttachments
     from csi.controller.layers import MachineView, Survey
     from csi.controller.machine_ids import MachineResolver
     from csi.controller.ownership import Ownership
+    from csi.controller.steps import Done, Wait
     from csi.deadline import Deadline
     from csi.model import NodeId, PublishRequest, VolumeId
-    from harvester.host_attachments import HostAttachment
     from harvester.machines import Machine
 
 
@@ -165,13 +165,14 @@ class Attachments:
         claim = self._claims.find(volume)
         if claim is None or claim.mark.attached_to != mark:
             raise Busy(f"another call has taken volume {volume} meanwhile; call again")
-        looks = chain([view], (self._host.look(view.name) for _ in repeat(None)))
-        node = "" if view.live is None else view.live.node
-        self._host_attachments.wait(
-            lambda: self._host_attachments.on(claim, node),
-            lambda found: plan_host_attachment(claim, next(looks), found, needed=is_longhorn(claim)),
-            deadline,
-        )
+        views = chain([view], (self._host.look(view.name) for _ in repeat(None)))
+
+        def look() -> tuple[Found, Done | Wait]:
+            seen = next(views)
+            found = self._host_attachments.on(claim, "" if seen.live is None else seen.live.node)
+            return found, plan_host_attachment(claim, seen, found, needed=is_longhorn(claim))
+
+        self._host_attachments.wait(look, deadline)
         self._log.info("volume attached", volume=volume, machine=view.name)
         return _publish_context(claim)
 
@@ -249,11 +250,11 @@ class Attachments:
     def _released(self, claim: HostClaim, legal: frozenset[str], deadline: Deadline) -> None:
         """Wait until no host node has the volume, but for those that may."""
 
-        def find() -> tuple[HostAttachment, ...] | None:
-            found = self._host_attachments.of(claim)
-            return None if found is None else tuple(each for each in found if each.node not in legal)
+        def look() -> tuple[Found, Done | Wait]:
+            left = tuple(a for a in self._host_attachments.of(claim) or () if a.node not in legal)
+            return left, plan_release(claim.name, left)
 
-        self._host_attachments.wait(find, lambda found: plan_release(claim.name, found), deadline)
+        self._host_attachments.wait(look, deadline)
 
     # --- for DeleteVolume ---
 

@@ -99,6 +99,8 @@ class Committer:
         self._busy_since: float | None = None
         self._watching = False
         """A change of ours, or a disk of ours that hangs, is followed until the machine is at rest."""
+        self._patched_from = ""
+        """The resourceVersion that our last patch replaced: a cache that still shows it tells nothing."""
         self._failures = 0
         self._log = structlog.get_logger().bind(machine=machine)
 
@@ -156,8 +158,7 @@ class Committer:
     def _has_work(self) -> bool:
         """Tell whether to go on; the thread is over, for whoever joins next, when the answer is no."""
         with self._lock:
-            waiting = any(ticket.stage is Stage.WAITING for ticket in self._tickets)
-            if not self._stop.is_set() and (waiting or self._watching):
+            if not self._stop.is_set() and (self._tickets or self._watching):
                 return True
             self._thread = None
         if self._stop.is_set():
@@ -182,9 +183,8 @@ class Committer:
 
     def _is_time(self, *, live: bool) -> bool:
         view = self._host.look(self._machine) if live else self._host.seen(self._machine)
-        if not live and self._watching and plan_rest(view).state is not State.MOVING:
-            view = self._host.look(self._machine)
-        return isinstance(self._decide(view), Commit)
+        stale = view.machine is not None and view.machine.resource_version == self._patched_from
+        return not (stale and not live) and isinstance(self._decide(view), Commit)
 
     def _trouble(self, error: CsiError) -> float:
         self._failures += 1
@@ -233,8 +233,8 @@ class Committer:
         culprits = frozenset(claim.name for claim in unbound or ours)
         if not culprits:
             self._watching = False
-            error = Unavailable(f"{rest.why}; the platform team can see why on the host")
-            self._fail(self._waiting(), error)
+            words = f"waited too long for {rest.why}; the platform team can see why on the host"
+            self._fail(self._waiting(), Unavailable(words))
         return culprits
 
     # --- act ---
@@ -300,6 +300,7 @@ class Committer:
         else:
             if operations:
                 self._busy_since, self._watching = self._clock(), True
+                self._patched_from = machine.resource_version
                 self._log.info("machine patched", added=sorted(adds), removed=sorted(removes))
             self._done(tickets)
             return after
@@ -321,7 +322,7 @@ class Committer:
 
     def _punish(self, volumes: Collection[VolumeId], why: str) -> None:
         for volume in volumes:
-            told = f"volume {volume} was taken out of VM {self._machine}: it kept others waiting ({why})"
+            told = f"volume {volume} was taken out of VM {self._machine} after waiting too long for {why}"
             error = self._penalties.punish(volume, told)
             with self._lock:
                 wanted = [t for t in self._tickets if t.change.add and t.change.volume == volume]

@@ -49,13 +49,13 @@ def plan_detach(volume: VolumeId, view: MachineView) -> DetachPlan:
     if not left:
         return Done()
     migrating = view.live is not None and view.live.migrating
-    return Wait(f"{in_words(left)}{'; the VM migrates' if migrating else ''}")
+    return Wait(f"volume {volume} to leave {in_words(left)}{'; the VM migrates' if migrating else ''}")
 
 
-def plan_release(volume: VolumeId, found: Sequence[HostAttachment] | None) -> Done | Wait:
-    """Judge the last layer: the host's VolumeAttachments of a volume that no machine shows.
+def plan_release(volume: VolumeId, found: Sequence[HostAttachment]) -> Done | Wait:
+    """Judge the last layer: the host's VolumeAttachments that are left of a volume which no machine shows.
 
-    `found` is None where the role may not read them: the attachment pods are gone, and more cannot be known.
+    Where the role may not read them none are found: the attachment pods are gone, more cannot be known.
     """
     if not found:
         return Done()

@@ -91,12 +91,13 @@ class HostAttachments:
                 return None
         return tuple(map(parse_host_attachment, items))
 
-    def wait(
-        self, find: Callable[[], Found], judge: Callable[[Found], Done | Wait], deadline: Deadline
-    ) -> None:
-        """Wait until `judge` says Done of what `find` finds. Raises as Changes.wait does."""
+    def wait(self, look: Callable[[], tuple[Found, Done | Wait]], deadline: Deadline) -> None:
+        """Wait until `look` comes to Done; it returns what it found too. Raises as Changes.wait does."""
         state, since = "", self._clock()
-        while isinstance(step := judge(found := find()), Wait):
+        while True:
+            found, step = look()
+            if isinstance(step, Done):
+                return
             if step.what != state:
                 state, since = step.what, self._clock()
             deadline.check(state)

@@ -48,7 +48,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The answer. `unfinished` names the disks that are on their way, `why` says what is waited for."""
+    """The answer. `unfinished` names the disks on their way; `why` completes "waiting for ..."."""
 
     state: State
     why: str = ""
@@ -61,24 +61,20 @@ def plan_rest(view: MachineView) -> Rest:
     """Judge one look at a machine."""
     instance = view.live
     if view.machine is None or instance is None:
-        return Rest(State.OFF, f"VM {view.name} is not running")
+        return Rest(State.OFF, f"VM {view.name} to be started")
+    rest = f"VM {view.name} to come to rest"
     if instance.migrating:
-        return Rest(State.MIGRATING, f"the VM migrates: {view.name} is on its way to another host node")
+        return Rest(State.MIGRATING, f"{rest} (the VM migrates to another host node)")
     if instance.phase != RUNNING or instance.terminating:
-        doing = "stops" if instance.terminating else f"is not up yet (phase {instance.phase or 'none'})"
-        return Rest(State.NOT_RUNNING, f"VM {view.name} {doing}")
+        doing = "stops" if instance.terminating else f"is not up yet, its phase is {instance.phase or 'none'}"
+        return Rest(State.NOT_RUNNING, f"{rest} (it {doing})")
     unfinished = dict(_unfinished(view.machine, instance))
     pods = [pod for pod in view.pods if not pod.ended]
     pending = next((pod for pod in pods if not pod.ready and not pod.terminating), None)
     if not unfinished and pending is None and len(pods) <= 1:
         return Rest(State.AT_REST)
     words = [f"disk {name}: {how}" for name, how in sorted(unfinished.items())] + [str(pod) for pod in pods]
-    return Rest(
-        State.MOVING,
-        f"VM {view.name} is still busy with an earlier change ({'; '.join(words)})",
-        frozenset(unfinished),
-        pending,
-    )
+    return Rest(State.MOVING, f"{rest} ({'; '.join(words)})", frozenset(unfinished), pending)
 
 
 def _unfinished(machine: Machine, instance: Instance) -> Iterator[tuple[str, str]]:

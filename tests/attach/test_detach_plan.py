@@ -48,15 +48,15 @@ def test_waiting_names_every_layer_that_is_left() -> None:
     """A detach that hangs says what holds the disk."""
     plan = plan_detach(VOLUME, view([], [DISK], pods=[pod(VOLUME)]))
     assert plan == Wait(
-        "the running spec of VM vm-a; the disk status of VM vm-a (phase Ready, target sda); "
+        "volume pvc-1 to leave the running spec of VM vm-a; "
+        "the disk status of VM vm-a (phase Ready, target sda); "
         "an attachment pod of VM vm-a (attachment pod hp-volume-1 (Running))"
     )
 
 
 def test_release() -> None:
-    """Any attachment left on the host holds the volume; where they cannot be read nothing is waited for."""
+    """Any attachment left on the host holds the volume."""
     assert plan_release(VOLUME, []) == Done()
-    assert plan_release(VOLUME, None) == Done()
     held = plan_release(VOLUME, [host_attachment("host-9")])
     assert isinstance(held, Wait)
     assert "host-9" in held.what
