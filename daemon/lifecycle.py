@@ -48,6 +48,8 @@ def leave(code: int) -> NoReturn:
     Threads that still wait (a call stuck in the kernel) must not hold the process, and the interpreter's own
     exit would join them.
     """
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    os._exit(code)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)

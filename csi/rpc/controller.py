@@ -13,7 +13,7 @@ from csi.errors import InvalidArgument
 from csi.model import NodeId, VolumeId
 from csi.rpc import convert
 from csi.rpc.locks import VolumeLocks
-from csi.rpc.validation import check_capability, check_servable, demand, why_unservable
+from csi.rpc.validation import check_capability, check_servable, demand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,9 +82,7 @@ class Controller:
             check_capability(capability)
         asked = convert.capabilities(request.volume_capabilities)
         why_not = self._volumes.validate(VolumeId(request.volume_id), asked, deadline)
-        return convert.confirmed(
-            request, why_not or next(filter(None, map(why_unservable, request.volume_capabilities)), "")
-        )
+        return convert.confirmed(request, why_not)
 
     def ControllerPublishVolume(
         self, request: csi_pb2.ControllerPublishVolumeRequest, deadline: Deadline

@@ -38,7 +38,8 @@ Answer: TypeAlias = "Callable[[Message, Deadline], Message]"
 BUCKETS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600)
 """Seconds; the sidecars' (csi-lib-utils), so that their dashboards fit."""
 MAX_DETAILS: Final = 1024
-"""Characters of an error that a caller gets: what an Event holds, and well below gRPC's 8 KiB of metadata."""
+"""Bytes of an error that a caller gets: as long as an Event's text, and below gRPC's limit of 8 KiB even when
+every byte travels as three."""
 
 
 class Admission:
@@ -102,7 +103,7 @@ class Edge:
         result = self._result(rpc, request, raw, context)
         self._record(rpc, request, result, time.monotonic() - began)
         if isinstance(result, Failure):
-            context.abort(result.code, result.text[:MAX_DETAILS])
+            context.abort(result.code, result.text.encode()[:MAX_DETAILS].decode(errors="ignore"))
         return result
 
     def stop(self) -> None:

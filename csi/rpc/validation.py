@@ -54,19 +54,14 @@ def check_capability(capability: VolumeCapability) -> None:
         raise InvalidArgument("volume_capability: access_mode is required and missing")
 
 
-def why_unservable(capability: VolumeCapability) -> str:
-    """Return "" when this driver can serve a well-formed capability, else the sentence that says why not."""
+def check_servable(capability: VolumeCapability) -> None:
+    """Demand a capability that is well formed and lets one node at a time use the volume."""
+    check_capability(capability)
     mode = VolumeCapability.AccessMode.Mode.Name(capability.access_mode.mode)
     if mode.startswith("MULTI_NODE"):
-        return f"access mode {mode} is not served: a volume can be used on one node at a time (ReadWriteOnce)"
-    return ""
-
-
-def check_servable(capability: VolumeCapability) -> None:
-    """Demand a capability that is well formed and that this driver can serve."""
-    check_capability(capability)
-    if why := why_unservable(capability):
-        raise InvalidArgument(why)
+        raise InvalidArgument(
+            f"access mode {mode} is not served: a volume is on one node at a time; ask for ReadWriteOnce"
+        )
 
 
 def _check(name: str, size: int, limit: int) -> None:

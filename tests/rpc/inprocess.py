@@ -62,7 +62,7 @@ class Volumes:
 
     def validate(self, volume: VolumeId, capabilities: tuple[Capability, ...], deadline: Deadline) -> str:
         self._do(deadline, volume, capabilities)
-        return ""
+        return "one node at a time" if any(each.mode.multi_node for each in capabilities) else ""
 
 
 class Attachments:

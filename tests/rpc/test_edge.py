@@ -188,9 +188,10 @@ def test_an_error_that_quotes_a_secret_is_masked(driver: Driver) -> None:
 
 def test_a_long_error_still_reaches_the_caller(driver: Driver) -> None:
     """An error longer than gRPC's metadata keeps its code; its text is cut."""
-    driver.behaviour.work = raising(errors.InUse("é" * 100_000))
+    driver.behaviour.work = raising(errors.InUse("🐟" * 100_000))
     refused = driver.controller.DeleteVolume.future(delete("v"), timeout=LIMIT)
     assert refused.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert "🐟" in refused.details()
 
 
 def test_a_call_is_one_log_line(driver: Driver) -> None:

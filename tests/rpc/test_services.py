@@ -199,7 +199,7 @@ def test_a_capability_that_is_not_served_is_not_confirmed(driver: Driver) -> Non
     request = csi_pb2.ValidateVolumeCapabilitiesRequest(volume_id="v", volume_capabilities=[mount(), shared])
     response = driver.controller.ValidateVolumeCapabilities(request, timeout=LIMIT)
     assert not response.HasField("confirmed")
-    assert "MULTI_NODE_MULTI_WRITER" in response.message
+    assert response.message == "one node at a time"
 
 
 def test_a_capability_that_is_served_is_confirmed(driver: Driver) -> None:
