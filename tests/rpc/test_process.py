@@ -245,3 +245,15 @@ def test_the_other_half_answers_unimplemented(socket: Path, mode: str, service: 
             code, details = send(process.channel, path(method), b"")
             assert code is grpc.StatusCode.UNIMPLEMENTED
             assert f"--mode={mode}" in details
+
+
+def test_grpc_is_loaded_with_its_fork_handlers_off() -> None:
+    """Whoever imports the gRPC side has told gRPC to stay out of forks before gRPC is loaded."""
+    program = (
+        "import os, sys, csi.rpc\n"
+        "assert 'grpc' not in sys.modules\n"
+        "assert os.environ['GRPC_ENABLE_FORK_SUPPORT'] == '0'\n"
+        "import csi.__main__\n"
+        "assert 'grpc' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from google.protobuf.descriptor import MethodDescriptor
+    from google.protobuf.message import Message
 
     from .inprocess import Driver
 
@@ -123,73 +124,89 @@ def test_capabilities_are_what_is_served(driver: Driver) -> None:
     ]
 
 
-def test_requests_cross_the_seam_as_values() -> None:
-    """Every field that a service decides by reaches it, and what it answers reaches the caller."""
-    with serving() as driver:
-        created = driver.controller.CreateVolume(
-            csi_pb2.CreateVolumeRequest(
-                name="N",
-                capacity_range=csi_pb2.CapacityRange(required_bytes=5, limit_bytes=6),
-                volume_capabilities=[mount("xfs")],
-                parameters={"p": "q"},
-                volume_content_source=csi_pb2.VolumeContentSource(),
-            ),
-            timeout=LIMIT,
-        )
-        published = driver.controller.ControllerPublishVolume(
-            csi_pb2.ControllerPublishVolumeRequest(
-                volume_id="v", node_id="n", volume_capability=mount(), volume_context={"c": "d"}
-            ),
-            timeout=LIMIT,
-        )
-        driver.controller.ControllerUnpublishVolume(
-            csi_pb2.ControllerUnpublishVolumeRequest(volume_id="v", node_id="n"), timeout=LIMIT
-        )
-        driver.controller.ControllerUnpublishVolume(
-            csi_pb2.ControllerUnpublishVolumeRequest(volume_id="v"), timeout=LIMIT
-        )
-        driver.node.NodeStageVolume(
-            csi_pb2.NodeStageVolumeRequest(
-                volume_id="v",
-                staging_target_path="/s",
-                volume_capability=mount(),
-                publish_context={"a": "b"},
-                volume_context={"c": "d"},
-            ),
-            timeout=LIMIT,
-        )
-        driver.node.NodePublishVolume(
-            csi_pb2.NodePublishVolumeRequest(
-                volume_id="v",
-                staging_target_path="/s",
-                target_path="/t",
-                volume_capability=mount(),
-                readonly=True,
-                publish_context={"a": "b"},
-                volume_context={"c": "d"},
-            ),
-            timeout=LIMIT,
-        )
-        asked = driver.behaviour.asked
-    writer = Capability(AccessMode.SINGLE_NODE_WRITER, fs_type="ext4")
-    volume, node = VolumeId("v"), NodeId("n")
-    assert (created.volume.volume_id, created.volume.capacity_bytes) == ("n", 5)
-    assert published.publish_context == {"size": "1"}
-    assert asked == [
-        CreateRequest(
-            "N",
-            5,
-            6,
-            (Capability(AccessMode.SINGLE_NODE_WRITER, fs_type="xfs"),),
-            {"p": "q"},
-            has_source=True,
+WRITER = Capability(AccessMode.SINGLE_NODE_WRITER, fs_type="ext4")
+VOLUME = VolumeId("v")
+CONTEXTS = {"publish_context": {"a": "b"}, "volume_context": {"c": "d"}}
+SEAM = [
+    (
+        "Controller/CreateVolume",
+        csi_pb2.CreateVolumeRequest(
+            name="N",
+            capacity_range=csi_pb2.CapacityRange(required_bytes=5, limit_bytes=6),
+            volume_capabilities=[mount()],
+            parameters={"p": "q"},
+            volume_content_source=csi_pb2.VolumeContentSource(),
         ),
-        PublishRequest(volume, node, writer, readonly=False, volume_context={"c": "d"}),
-        (volume, node),
-        (volume, None),
-        StageRequest(volume, "/s", writer, {"a": "b"}, {"c": "d"}),
-        NodePublishRequest(volume, "/s", "/t", writer, True, {"a": "b"}, {"c": "d"}),
-    ]
+        CreateRequest("N", 5, 6, (WRITER,), {"p": "q"}, has_source=True),
+    ),
+    ("Controller/DeleteVolume", csi_pb2.DeleteVolumeRequest(volume_id="v"), VOLUME),
+    (
+        "Controller/ControllerPublishVolume",
+        csi_pb2.ControllerPublishVolumeRequest(
+            volume_id="v", node_id="n", volume_capability=mount(), volume_context={"c": "d"}
+        ),
+        PublishRequest(VOLUME, NodeId("n"), WRITER, readonly=False, volume_context={"c": "d"}),
+    ),
+    (
+        "Controller/ControllerUnpublishVolume",
+        csi_pb2.ControllerUnpublishVolumeRequest(volume_id="v", node_id="n"),
+        (VOLUME, NodeId("n")),
+    ),
+    (
+        "Controller/ControllerUnpublishVolume",
+        csi_pb2.ControllerUnpublishVolumeRequest(volume_id="v"),
+        (VOLUME, None),
+    ),
+    (
+        "Node/NodeStageVolume",
+        csi_pb2.NodeStageVolumeRequest(
+            volume_id="v", staging_target_path="/s", volume_capability=mount(), **CONTEXTS
+        ),
+        StageRequest(VOLUME, "/s", WRITER, {"a": "b"}, {"c": "d"}),
+    ),
+    (
+        "Node/NodeUnstageVolume",
+        csi_pb2.NodeUnstageVolumeRequest(volume_id="v", staging_target_path="/s"),
+        (VOLUME, "/s"),
+    ),
+    (
+        "Node/NodePublishVolume",
+        csi_pb2.NodePublishVolumeRequest(
+            volume_id="v",
+            staging_target_path="/s",
+            target_path="/t",
+            volume_capability=mount(),
+            readonly=True,
+            **CONTEXTS,
+        ),
+        NodePublishRequest(VOLUME, "/s", "/t", WRITER, True, {"a": "b"}, {"c": "d"}),
+    ),
+    (
+        "Node/NodeUnpublishVolume",
+        csi_pb2.NodeUnpublishVolumeRequest(volume_id="v", target_path="/t"),
+        (VOLUME, "/t"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "request_", "asked"), SEAM)
+def test_requests_cross_the_seam_as_values(
+    driver: Driver, method: str, request_: Message, asked: object
+) -> None:
+    """Every field that a service decides by reaches it."""
+    send(driver.channel, f"/csi.v1.{method}", request_.SerializeToString())
+    assert driver.behaviour.asked[-1] == asked
+
+
+def test_answers_cross_the_seam_as_messages(driver: Driver) -> None:
+    """What a service answers reaches the caller: the id, the real size, the publish context."""
+    create = csi_pb2.CreateVolumeRequest(
+        name="N", capacity_range=csi_pb2.CapacityRange(required_bytes=5), volume_capabilities=[mount()]
+    )
+    publish = csi_pb2.ControllerPublishVolumeRequest(volume_id="v", node_id="n", volume_capability=mount())
+    volume = driver.controller.CreateVolume(create, timeout=LIMIT).volume
+    context = driver.controller.ControllerPublishVolume(publish, timeout=LIMIT).publish_context
+    assert (volume.volume_id, volume.capacity_bytes, dict(context)) == ("n", 5, {"size": "1"})
 
 
 def test_a_capability_that_is_not_served_is_not_confirmed(driver: Driver) -> None:
