@@ -113,8 +113,11 @@ class Attachments:
         if plug and (error := self._holders.why_not_plugged(claim)):
             raise error
         mark = self._held(claim, view.machine, survey, renew=plug)
-        view = self._attached(volume, view.name, mark, deadline, plug=plug)
-        return self._finish(volume, view, mark, deadline)
+        with ExitStack() as stack:
+            change = Change(volume, add=True)
+            ticket = stack.enter_context(self._commits.asking(view.name, change, mark)) if plug else None
+            view = AttachWait(self._host, volume, view.name, ticket).wait(deadline)
+        return self._finish(volume, view, ticket.mark if ticket else mark, deadline)
 
     def _check_ours(self, claim: HostClaim, view: MachineView) -> None:
         """Let pass a volume of this cluster, or one that upstream's driver has plugged into the machine."""
@@ -148,15 +151,6 @@ class Attachments:
         found = () if told else self._host_attachments.of(claim) or ()
         strange = (a for a in found if a.node not in view.host_nodes)
         return *shown, *(Trace(Layer.HOST, each.node, str(each)) for each in strange)
-
-    def _attached(
-        self, volume: VolumeId, name: MachineName, mark: str, deadline: Deadline, *, plug: bool
-    ) -> MachineView:
-        """Wait until the machine shows the volume as ready, plugging it first where `plug`."""
-        with ExitStack() as stack:
-            change = Change(volume, add=True)
-            ticket = stack.enter_context(self._commits.asking(name, change, mark)) if plug else None
-            return AttachWait(self._host, volume, name, ticket).wait(deadline)
 
     def _finish(
         self, volume: VolumeId, view: MachineView, mark: str, deadline: Deadline

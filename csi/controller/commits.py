@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from csi.controller.committer import Committer, Gate, Pace
 from csi.controller.tickets import Ticket
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from harvester.machines import MachineName
 
 
+MEMORY: Final = 900.0
+
+
 class Commits:
     """Where calls ask for changes. Thread-safe."""
 
@@ -27,10 +30,10 @@ class Commits:
         gate: Gate,
         pace: Pace | None = None,
         *,
-        memory: float,
+        memory: float = MEMORY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`memory`: seconds for which to know of a mark what became of the change that it was taken for."""
+        """`memory`: seconds for which to know what became of a change; more than a mark's patience."""
         self._host = host
         self._gate = gate
         self._pace = pace or Pace()
@@ -38,7 +41,8 @@ class Commits:
         self._clock = clock
         self._lock = threading.Lock()
         self._committers: dict[MachineName, Committer] = {}
-        self._marks: dict[str, tuple[float, Ticket | None]] = {}
+        self._known: dict[str, tuple[float, Ticket | None]] = {}
+        """By mark: when it was written, and what was asked for under it. A ticket's own mark may be newer."""
 
     @contextmanager
     def asking(self, machine: MachineName, change: Change, mark: str = "") -> Iterator[Ticket]:
@@ -66,8 +70,10 @@ class Commits:
         Of a mark that another process wrote, or that one before a restart, nothing is known.
         """
         with self._lock:
-            known = self._marks.get(mark)
-        return known is not None and (known[1] is None or known[1].settled)
+            known = [
+                ticket for _, ticket in self._known.values() if ticket is not None and ticket.mark == mark
+            ]
+            return all(ticket.settled for ticket in known) if known else mark in self._known
 
     def close(self) -> None:
         """End all threads; who waits is told so."""
@@ -79,7 +85,7 @@ class Commits:
     def _remember(self, mark: str, ticket: Ticket | None) -> None:
         now = self._clock()
         with self._lock:
-            for old in [key for key, (since, _) in self._marks.items() if now - since > self._memory]:
-                del self._marks[old]
+            for old in [key for key, (since, _) in self._known.items() if now - since > self._memory]:
+                del self._known[old]
             if mark:
-                self._marks[mark] = (now, ticket)
+                self._known[mark] = (now, ticket)

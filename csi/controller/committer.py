@@ -47,6 +47,8 @@ class Pace:
 
     collect: float = 0.05
     """At rest: wait for others that come at the same time."""
+    admit: float = 20.0
+    """For the last look at the claims: those that it did not come to wait for the next patch."""
     stuck: float = 60.0
     """After it left rest: look for a disk of ours that keeps the attachment pod from running."""
     first_penalty: float = 60.0
@@ -61,8 +63,8 @@ class Pace:
 class Gate(Protocol):
     """What a committer asks about claims, live."""
 
-    def admit(self, volume: VolumeId, mark: str) -> CsiError | None:
-        """Return why the volume must not be plugged now, None when it may."""
+    def admit(self, volume: VolumeId, mark: str) -> str:
+        """Return the mark under which the volume may be plugged now; raises why it must not be."""
         ...
 
     def held(self, volume: VolumeId, machine: MachineName) -> HostClaim | None:
@@ -262,16 +264,19 @@ class Committer:
 
     def _admitted(self, tickets: Sequence[Ticket]) -> list[Ticket]:
         """Read the claim of each disk that is to come; what may not come fails."""
+        begun = self._clock()
         admitted: list[Ticket] = []
         for ticket in tickets:
+            if self._clock() - begun > self._pace.admit:
+                self._again([ticket])
+                continue
             try:
-                error = self._gate.admit(ticket.change.volume, ticket.mark) if ticket.change.add else None
-            except CsiError as unread:
-                error = unread
-            if error is None:
-                admitted.append(ticket)
-            else:
+                if ticket.change.add:
+                    ticket.mark = self._gate.admit(ticket.change.volume, ticket.mark)
+            except CsiError as error:
                 self._fail([ticket], error)
+            else:
+                admitted.append(ticket)
         return admitted
 
     def _send(

@@ -6,6 +6,7 @@ value that the decision stood on; when that is gone the caller looks again.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,7 @@ from csi.controller.claim_plan import why_not_plugged
 from csi.controller.claims import parse_claim
 from csi.controller.failures import host_call
 from csi.controller.holder_plan import Write, is_abandoned, plan_clear, plan_take
-from csi.controller.marks import Holder
+from csi.controller.marks import ATTACHED_TO, Holder, change
 from csi.controller.steps import Refuse, Wait
 from csi.errors import Busy, CsiError, InUse, Unavailable
 from harvester.classes import HostClass
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
 
 PERMISSIONS: Final = (Permission(CLAIMS, ("get", "patch")),)
 
-PATIENCE: Final = timedelta(seconds=60 + 10)
-"""How long a patch can be on its way: what an API server allows a request, and what its sender waits."""
+PATIENCE: Final = timedelta(seconds=60) + timedelta(seconds=45)
+"""How old a mark is when no patch that was decided under it can be on its way any more: what an API server
+allows a request, and one call limit for what comes between the mark and the patch."""
+RENEW: Final = timedelta(seconds=5)
+"""An older mark is renewed before a patch, so that its age tells when one can have been sent."""
 
 
 class LostRace(Exception):
@@ -56,6 +60,7 @@ class Holders:
         ownership: Ownership,
         *,
         patience: timedelta = PATIENCE,
+        renew: timedelta = RENEW,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
@@ -63,6 +68,7 @@ class Holders:
         self._classes = classes
         self._ownership = ownership
         self._patience = patience
+        self._renew = renew
         self._now = now
         self._log = structlog.get_logger()
 
@@ -102,20 +108,27 @@ class Holders:
         if isinstance(plan, Wait):
             raise Unavailable(f"waiting for {plan.what}; call again")
         if claim is not None and isinstance(plan, Write):
-            try:
-                self._write(claim, plan)
-            except LostRace as error:
-                raise Busy(f"another call works on volume {claim.name}; call again") from error
+            self._write_or_busy(claim, plan)
             self._log.info("claim free", volume=claim.name, machine=machine)
 
-    def admit(self, volume: VolumeId, mark: str) -> CsiError | None:
-        """Return why a volume must not be plugged now under this mark, None when it may. Reads live."""
+    def admit(self, volume: VolumeId, mark: str) -> str:
+        """Return the mark under which a volume may be plugged now, which renews one that has aged.
+
+        Raises why it must not be plugged. Reads live: this is the last look before a machine is patched.
+        """
         claim = self._claims.find(volume)
         if claim is None:
-            return InUse(f"volume {volume} is gone from the host")
-        if claim.mark.attached_to != mark:
-            return Busy(f"another call has taken volume {volume} meanwhile; call again")
-        return self.why_not_plugged(claim)
+            raise InUse(f"volume {volume} is gone from the host")
+        holder = claim.mark.holder
+        if holder is None or claim.mark.attached_to != mark:
+            raise Busy(f"another call has taken volume {volume} meanwhile; call again")
+        if error := self.why_not_plugged(claim):
+            raise error
+        if (now := self._now()) - holder.since < self._renew:
+            return mark
+        renewed = str(replace(holder, since=now))
+        self._write_or_busy(claim, Write(change(ATTACHED_TO, mark, renewed), renewed))
+        return renewed
 
     def why_not_plugged(self, claim: HostClaim) -> CsiError | None:
         """Return why the claim cannot be plugged into any machine now, None when it can."""
@@ -128,6 +141,12 @@ class Holders:
         claim = self._claims.find(volume)
         holder = None if claim is None else claim.mark.holder
         return claim if holder is not None and holder.machine == machine else None
+
+    def _write_or_busy(self, claim: HostClaim, plan: Write) -> None:
+        try:
+            self._write(claim, plan)
+        except LostRace as error:
+            raise Busy(f"another call works on volume {claim.name}; call again") from error
 
     def _write(self, claim: HostClaim, plan: Write) -> HostClaim:
         patch = JsonPatch(plan.operations)
