@@ -1,7 +1,8 @@
 """What a Kubernetes API call can end in. API errors are ours; the library's never leave kube.client.
 
 ApiError
-├── NotFound           404
+├── NotFound           404 about the object: it does not exist
+├── NotServed          404 by a server that does not have the kind: nothing is known of the object
 ├── Conflict           409 Conflict, and a failed JSON-patch `test` (422 without a cause of its own)
 │   └── AlreadyExists  409 AlreadyExists
 ├── Forbidden          403 by authorization
@@ -29,7 +30,11 @@ class ApiError(Exception):
 
 
 class NotFound(ApiError):
-    """The object, or the kind itself, does not exist."""
+    """The object does not exist; on a create, its namespace."""
+
+
+class NotServed(ApiError):
+    """The server does not have the kind (or is no API server at all): no proof that an object is gone."""
 
 
 class Conflict(ApiError):

@@ -45,11 +45,19 @@ class Pace:
     page: int = 50
     """Objects that are read at once."""
     read_limit: float = 90.0
-    """Silence on a watch that counts as a dead connection: bookmarks come each minute."""
+    """Silence on a watch that counts as a dead connection: bookmarks come each minute.
+
+    Not of a kind that had no object since the server started: its watch is opened anew, which harms nobody.
+    """
     poll: float = 15.0
     """Between two lists where the role forbids to watch."""
     backoff: Backoff = field(default_factory=Backoff)
-    """After the connection failed."""
+    """After a connection failed, or ended soon."""
+
+    def pause(self, failures: int, error: ApiError | None) -> float:
+        """Return the seconds to wait after so many tries in a row; a longer wish of the server is heeded."""
+        asked = error.retry_after if isinstance(error, TooManyRequests) else 0.0
+        return max(asked, self.backoff.delay(failures))
 
 
 class Informer:
@@ -179,7 +187,7 @@ class Informer:
                 self._take(event)
                 heard = True
         except Unreachable as error:
-            self._log.info("watch broke off", error=error.message)
+            self._log.debug("watch broke off", error=error.message)
         finally:
             self._adopt(None)
             watch.close()
@@ -248,13 +256,10 @@ class Informer:
     def _rest(self, error: ApiError | None = None) -> None:
         """Wait before the next try. A failure is said once, until the server is heard again."""
         self._failures += 1
-        delay = self._pace.backoff.delay(self._failures)
-        if isinstance(error, TooManyRequests):
-            delay = max(delay, error.retry_after)
         if error is not None and not isinstance(error, Expired) and not self._lost:
             self._lost = True
             self._log.warning("list or watch failed", error=error.message)
-        self._stopping.wait(delay)
+        self._stopping.wait(self._pace.pause(self._failures, error))
 
     def _poll_instead(self, error: Forbidden) -> None:
         """Wait for the time of the next list. That the role forbids to watch is said once."""

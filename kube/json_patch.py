@@ -1,7 +1,8 @@
 """Operations of a JSON patch (RFC 6902), as plain values. Pure.
 
-The trap: `remove` and `replace` of a missing path, and `test` of one, all fail with the same words, and `add`
-into a missing map fails too: create the map first, behind a `test` that it is still missing (value None).
+The traps, tried on kube-apiserver 1.36: whatever fails, fails with the same words (kube.errors.Conflict);
+`add` into a missing map fails: create the map first, behind a `test` that it is missing still (value None);
+and `replace` sets a missing member as `add` does, other than the RFC says: only `test` proves what is there.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def pointer(*steps: str | int) -> str:
 def test(path: str, value: Json) -> Object:
     """Let the whole patch fail (kube.errors.Conflict) unless `path` holds `value`.
 
-    Kubernetes takes a missing path as null, but a missing parent as a failure.
+    A missing member passes as null, one of a missing map does not.
     """
     return {"op": "test", "path": path, "value": value}
 
@@ -31,7 +32,7 @@ def add(path: str, value: Json) -> Object:
 
 
 def replace(path: str, value: Json) -> Object:
-    """Replace what is there; fails where nothing is."""
+    """Replace what is there."""
     return {"op": "replace", "path": path, "value": value}
 
 

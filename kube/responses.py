@@ -20,6 +20,7 @@ from kube.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    NotServed,
     Refused,
     TooManyRequests,
     Unauthorized,
@@ -48,7 +49,7 @@ _BY_CODE: Final[Mapping[int, type[ApiError]]] = {
     400: Invalid,
     401: Unauthorized,
     403: Forbidden,
-    404: NotFound,
+    404: NotServed,  # plain text by the API server, or whatever a proxy says
     405: Invalid,
     406: Invalid,
     409: Conflict,
@@ -120,6 +121,8 @@ def _status_error(code: int, headers: Mapping[str, str], status: Object) -> ApiE
 def _kind(code: int, reason: str, message: str) -> type[ApiError]:
     if reason == "AlreadyExists":
         return AlreadyExists
+    if code == 404 and reason == "NotFound":
+        return NotFound
     if code == 422 and _LOST_TEST in message:
         return Conflict
     return _BY_CODE.get(code, Unreachable)

@@ -273,7 +273,7 @@ class RestWatch:
                 return  # the connection has ended by itself, and so does the iteration
 
     def _lines(self) -> Iterator[bytes]:
-        """Yield whole lines; what comes after `close` is no answer any more."""
+        """Yield whole lines. How the connection ends after `close` is no matter."""
         rest = b""
         while True:
             try:
@@ -282,7 +282,7 @@ class RestWatch:
                 if self._closed:
                     return
                 raise Unreachable(f"{_name(self._request)}: {error}") from error
-            if self._closed or not part:
+            if not part:
                 return
             *lines, rest = (rest + part).split(b"\n")
             yield from filter(None, lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import queue
 import threading
@@ -12,6 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kube.backoff import Backoff
+from kube.errors import TooManyRequests, Unreachable
 from kube.informer import Informer, Pace
 from kube.objects import name_of
 from kube.resources import CLAIMS
@@ -22,6 +24,7 @@ from .wire import PATIENCE, Exchange
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kube.errors import ApiError
     from kube.objects import Object
     from kube.store import Change
 
@@ -295,6 +298,57 @@ def test_waiting_for_an_informer_that_stops_ends(follow: Follow) -> None:
     waiter.join(PATIENCE)
     it.wire.close()
     it.informer.stop()
+
+
+def test_a_list_that_the_stop_cut_short_is_not_believed(follow: Follow) -> None:
+    """Objects of pages that were never read must not seem to be gone."""
+    stopped = threading.Event()
+
+    def second_page(exchange: Exchange) -> None:
+        stopped.wait(PATIENCE)
+        exchange.reply(200, page(5, claim("b", 2)))
+
+    it = follow(Play([listed(page(5, claim("a", 1), proceed="more")), second_page], [SILENCE]))
+    it.informer.stop(timeout=0)
+    stopped.set()
+    it.informer.stop()
+    assert not it.informer.synced
+    assert it.told.empty()
+
+
+def test_a_connection_that_lived_long_is_followed_by_a_short_pause() -> None:
+    """An idle kind's watch that the server ends each half hour is no row of failures."""
+    bench = Bench(Play([listed(page(5)), listed(page(6, claim("a", 6)))], [streamed()]))
+    minutes = itertools.count(step=60.0)
+    informer = Informer(
+        bench.client,
+        CLAIMS,
+        "n",
+        pace=Pace(backoff=Backoff(first=0.01, factor=10_000.0)),
+        clock=minutes.__next__,
+    )
+    told: queue.SimpleQueue[Change] = queue.SimpleQueue()
+    informer.on_change(told.put)
+    informer.start()
+    assert short(told.get(timeout=PATIENCE).new) == "a@6"
+    informer.stop()
+    bench.close()
+
+
+@pytest.mark.parametrize(
+    ("failures", "error", "pause"),
+    [
+        (1, None, 1.0),
+        (3, Unreachable("no answer"), 4.0),
+        (1, TooManyRequests("slow down", retry_after=7.0), 7.0),
+        (9, TooManyRequests("slow down", retry_after=7.0), 30.0),
+    ],
+)
+def test_the_pause_is_the_longer_of_ours_and_the_servers(
+    failures: int, error: ApiError | None, pause: float
+) -> None:
+    """A Retry-After is heeded, and never shortens our own back-off."""
+    assert Pace(backoff=Backoff(first=1.0, jitter=0.0)).pause(failures, error) == pause
 
 
 def test_the_last_word_of_the_server_is_dated(follow: Follow) -> None:

@@ -14,6 +14,7 @@ from kube.errors import (
     Forbidden,
     Invalid,
     NotFound,
+    NotServed,
     Refused,
     TooManyRequests,
     Unauthorized,
@@ -35,6 +36,8 @@ def status(code: int, reason: str, message: str) -> bytes:
     ("code", "reason", "message", "expected"),
     [
         pytest.param(404, "NotFound", 'persistentvolumeclaims "c" not found', NotFound, id="missing-object"),
+        pytest.param(404, "", "404 page not found", NotServed, id="missing-kind"),
+        pytest.param(404, "", "cluster c-1 not found", NotServed, id="a-proxy-that-lost-its-server"),
         pytest.param(409, "Conflict", "the object has been modified", Conflict, id="stale-version"),
         pytest.param(409, "AlreadyExists", '"c" already exists', AlreadyExists, id="name-taken"),
         pytest.param(403, "Forbidden", 'User "u" cannot list', Forbidden, id="no-right"),
@@ -115,6 +118,13 @@ def test_a_pause_is_read_from_the_header_or_the_status(
 def test_an_answer_that_is_no_status_is_shown_as_it_is(body: bytes, words: str) -> None:
     """Plain text of any kind is kept, shortened, and without a token."""
     assert parse_error(500, {}, body).message == words
+
+
+def test_a_404_in_plain_text_proves_no_absence() -> None:
+    """A missing kind, or a proxy that does not know the way, must not read as "the object is gone"."""
+    error = parse_error(404, {}, b"404 page not found\n")
+    assert type(error) is NotServed
+    assert error.message == "404 page not found"
 
 
 def test_the_items_of_a_list_get_their_kind() -> None:

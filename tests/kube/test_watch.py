@@ -45,6 +45,14 @@ def test_a_watch_puts_torn_lines_together(bench: MakeBench) -> None:
     assert "allowWatchBookmarks=true&resourceVersion=0" in it.wire.heard[0].path
 
 
+def test_the_connection_of_a_watch_is_its_own(bench: MakeBench) -> None:
+    """A close that comes late, when the watch has ended by itself, must not hit another request."""
+    it = bench(Exchange.reply)
+    watch = it.client.watch(CLAIMS, "n", resource_version="0")
+    assert it.wire.heard[0].headers["connection"] == "close"
+    watch.close()
+
+
 def test_a_watch_whose_answer_has_no_chunks_yields_events_at_once(bench: MakeBench) -> None:
     """An event is handed on when it arrives, not when a buffer is full."""
 

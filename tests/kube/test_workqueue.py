@@ -147,8 +147,8 @@ def test_workers_never_run_a_key_twice_at_once() -> None:
 
 
 def test_work_that_raises_is_logged_and_tried_again() -> None:
-    """A worker outlives the faults of its work, and the key comes back after its back-off."""
-    queue: WorkQueue[str] = WorkQueue(Backoff(first=0.01, limit=0.01))
+    """A worker outlives the faults of its work; the key comes back, and its success is remembered."""
+    queue: WorkQueue[str] = WorkQueue(Backoff(first=0.01, limit=1.0, jitter=0.0))
     tries: list[str] = []
     succeeded = threading.Event()
 
@@ -165,6 +165,7 @@ def test_work_that_raises_is_logged_and_tried_again() -> None:
         assert queue.shutdown(PATIENCE)
     assert tries == ["a", "a"]
     assert [(line["event"], line["key"]) for line in lines] == [("work failed", "a")]
+    assert queue.retry("a") == 0.01
 
 
 def test_a_delayed_key_is_noticed_by_workers_that_wait() -> None:
