@@ -133,6 +133,20 @@ def test_calls_share_a_connection(bench: MakeBench) -> None:
     assert it.wire.connections == 1
 
 
+def test_a_connection_that_the_server_has_closed_is_not_used(bench: MakeBench) -> None:
+    """Servers close idle connections; the next call, a write too, takes a new one and succeeds."""
+
+    def reply_and_leave(exchange: Exchange) -> None:
+        exchange.reply()
+        exchange.keep = False
+
+    it = bench(reply_and_leave)
+    it.client.get(CLAIMS, "c", "n")
+    it.wire.settle()
+    it.client.delete(CLAIMS, "c", "n")
+    assert it.wire.connections == 2
+
+
 def test_the_pause_of_a_429_is_told(bench: MakeBench) -> None:
     """TooManyRequests carries the seconds of the Retry-After header."""
     it = bench(lambda exchange: exchange.reply(429, b"slow down", {"Retry-After": "7"}))

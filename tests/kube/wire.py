@@ -86,6 +86,11 @@ class Wire:
         scheme = "https" if self._tls else "http"
         return f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
 
+    def settle(self) -> None:
+        """Wait until the connections that are to end have ended."""
+        for thread in self._threads[1:]:
+            thread.join(PATIENCE)
+
     def close(self) -> None:
         """End all connections and threads."""
         self._stopping.set()
