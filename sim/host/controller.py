@@ -33,6 +33,8 @@ class Controller:
         self._lock = threading.Lock()
         self._paused = False
         self._held: set[Key] = set()
+        self._delayed: set[Key] = set()
+        self._hurries = 0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -47,7 +49,16 @@ class Controller:
 
     def add(self, key: Key) -> None:
         """Let the controller look at the key."""
-        self._queue.add(key)
+        if not self._holds(key):
+            self._queue.add(key)
+
+    def hurry(self) -> None:
+        """Look at once at the keys that were to be looked at later: the delays have changed."""
+        with self._lock:
+            self._hurries += 1
+            delayed, self._delayed = self._delayed, set()
+        for key in delayed:
+            self._queue.add(key)
 
     def pause(self) -> None:
         """Let the controller stand still from the next key on; keys that come meanwhile are held."""
@@ -83,7 +94,13 @@ class Controller:
             return self._paused
 
     def _look(self, key: Key) -> None:
+        with self._lock:
+            self._delayed.discard(key)
+            hurries = self._hurries
         again = self._reconcile(key)
         self._queue.forget(key)
         if again is not None:
-            self._queue.add_after(key, again)
+            with self._lock:
+                hurried = self._hurries != hurries
+                self._delayed |= set() if hurried else {key}
+            self._queue.add_after(key, 0.0 if hurried else again)

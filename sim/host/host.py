@@ -77,7 +77,7 @@ class Host:
         admission: Admission,
         profile: Profile = INSTANT,
     ) -> None:
-        self.profile = profile
+        self._profile = profile
         self._admission = admission
         self._api = api
         self._disks = disks
@@ -94,7 +94,7 @@ class Host:
         hotplug = Hotplug(api, cache)
 
         def profile() -> Profile:
-            return self.profile
+            return self._profile
 
         yield Controller("machines", MachineController(api).reconcile)
         yield Controller("instances", InstanceController(api, cache, hotplug, hosts).reconcile)
@@ -131,6 +131,17 @@ class Host:
         """Wait up to `limit` seconds until `true()`, asked anew whenever the host has seen a change."""
         with self._changed:
             return self._changed.wait_for(true, limit)
+
+    @property
+    def profile(self) -> Profile:
+        """The delays of the host. Those that have begun end by what is set here."""
+        return self._profile
+
+    @profile.setter
+    def profile(self, profile: Profile) -> None:
+        self._profile = profile
+        for controller in self._controllers.values():
+            controller.hurry()
 
     # --- machines -----------------------------------------------------------------------------------
 

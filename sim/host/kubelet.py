@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from kube.objects import dig, is_terminating, items, mapping, namespace_of, strings, text, uid_of
 from kube.resources import PODS
-from kube.store import Key
 from sim.host import shapes, words
 from sim.host.calls import amend, find, now
 from sim.host.timers import Timers
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from kube.client import Client
     from kube.objects import Object
+    from kube.store import Key
     from sim.host.cache import Cache
     from sim.host.profile import Profile
 

@@ -7,24 +7,16 @@ host's webhooks is registered by itself and answers only for itself.
 from __future__ import annotations
 
 import base64
-import datetime
-import ipaddress
 import json
-import ssl
-import tempfile
 import threading
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
-
 from kube.objects import dig, mapping, name_of, text
 from kube.resources import Resource
+from sim.apiserver import tls
 from sim.apiserver.admission import AdmissionRequest
 
 if TYPE_CHECKING:
@@ -50,8 +42,8 @@ LIMIT: Final = 5
 @contextmanager
 def registered(api: Client, webhooks: Sequence[Webhook]) -> Iterator[None]:
     """Serve the webhooks and let the API server ask them, as long as the block lasts."""
-    key, certificate = _certificate()
-    server = _Server(webhooks, key + certificate)
+    identity = tls.make()
+    server = _Server(webhooks, identity)
     thread = threading.Thread(target=server.serve_forever, name="webhooks", daemon=True)
     with ExitStack() as stack:
         thread.start()
@@ -60,7 +52,7 @@ def registered(api: Client, webhooks: Sequence[Webhook]) -> Iterator[None]:
         stack.callback(server.shutdown)
         for place, webhook in enumerate(webhooks):
             url = f"https://{LOOPBACK}:{server.server_address[1]}/{place}"
-            made = api.create(CONFIGURATIONS, _configuration(webhook, place, url, certificate))
+            made = api.create(CONFIGURATIONS, _configuration(webhook, place, url, identity.ca))
             stack.callback(api.delete, CONFIGURATIONS, name_of(made))
         yield
 
@@ -68,14 +60,10 @@ def registered(api: Client, webhooks: Sequence[Webhook]) -> Iterator[None]:
 class _Server(ThreadingHTTPServer):
     daemon_threads = False  # closing waits for the verdicts that are being given
 
-    def __init__(self, webhooks: Sequence[Webhook], pem: bytes) -> None:
+    def __init__(self, webhooks: Sequence[Webhook], identity: tls.Identity) -> None:
         super().__init__((LOOPBACK, 0), _Handler)
         self.webhooks = webhooks
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        with tempfile.NamedTemporaryFile() as file:  # the ssl module reads keys from files only
-            file.write(pem)
-            file.flush()
-            context.load_cert_chain(file.name)
+        context = identity.context()
         self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
 
@@ -124,11 +112,11 @@ def _status(refusal: Refusal) -> Object:
     return {"code": refusal.code, "reason": refusal.reason, "message": refusal.words}
 
 
-def _configuration(webhook: Webhook, place: int, url: str, certificate: bytes) -> Object:
+def _configuration(webhook: Webhook, place: int, url: str, authority: bytes) -> Object:
     """Register one webhook by itself: names within one configuration must differ."""
     entry = {
         "name": webhook.name,
-        "clientConfig": {"url": url, "caBundle": base64.b64encode(certificate).decode()},
+        "clientConfig": {"url": url, "caBundle": base64.b64encode(authority).decode()},
         "rules": [_rule(webhook)],
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
@@ -151,28 +139,3 @@ def _rule(webhook: Webhook) -> Object:
         "operations": list(webhook.operations),
         "resources": [f"{plural}/{sub}" if sub else plural for sub in webhook.subresources],
     }
-
-
-def _certificate() -> tuple[bytes, bytes]:
-    """Return a key and its self-signed certificate for the loopback address, both PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "simulated host webhooks")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(LOOPBACK))]), critical=False
-        )
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return private, certificate.public_bytes(serialization.Encoding.PEM)
