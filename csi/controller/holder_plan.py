@@ -66,17 +66,17 @@ def plan_take(
         return Refuse(
             InUse(f"volume {claim.name} is attached to another machine: {held}; detach it there first")
         )
-    if elsewhere:
-        return Refuse(Unavailable(f"volume {claim.name} is still leaving {elsewhere[0]}; call again"))
     holder = claim.mark.holder
     same = holder is not None and (holder.machine, holder.uid) == (me.machine, me.uid)
-    if holder is not None and not same and not abandoned:
+    if holder is not None and not same and (elsewhere or not abandoned):
         return Refuse(
             InUse(
                 f"volume {claim.name} is held by machine {holder.machine}, marked as its holder since "
                 f"{stamp(holder.since)}; detach it there first"
             )
         )
+    if elsewhere:
+        return Refuse(Unavailable(f"volume {claim.name} is still leaving {elsewhere[0]}; call again"))
     return Write(_take(claim, str(me), _fresh(claim, me, same=same), cluster), str(me))
 
 
