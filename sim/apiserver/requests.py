@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kube.objects import mapping, text
 from kube.resources import ACCESS_REVIEWS
-from sim.apiserver import patches, strategic
+from sim.apiserver import patches, protobuf, strategic
 from sim.apiserver.access import ANONYMOUS, asked_about
 from sim.apiserver.calls import Call, read_call, split
 from sim.apiserver.discovery import HEALTH, describe
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 PLAIN: Final = "text/plain; charset=utf-8"
 
 
@@ -235,10 +236,12 @@ def _parse(body: bytes) -> Json:
 
 def _decode(kind: Kind, request: HttpRequest) -> Object:
     """Return the object that was sent; raises Failure when it is none, or of another kind."""
-    if _form(request) != JSON:
+    resource, form = kind.resource, _form(request)
+    if form == PROTOBUF and resource in protobuf.MESSAGES:
+        return protobuf.decode(request.body, protobuf.MESSAGES[resource])
+    if form != JSON:
         raise unsupported((JSON,))
     sent = _parse(request.body)
-    resource = kind.resource
     expected = f"must be of type {resource.kind}"
     if not isinstance(sent, dict):
         raise bad_request(f"the object provided is unrecognized ({expected})")

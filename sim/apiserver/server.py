@@ -77,8 +77,8 @@ class ApiServer:
             bookmark_interval,
         )
         self._collector = Collector(self._store, kinds, writer)
-        self._admin_token = secrets.token_hex(16)
-        self.add_user(ADMIN, self._admin_token, (MASTERS,))
+        self.admin_token = secrets.token_hex(16)
+        self.add_user(ADMIN, self.admin_token, (MASTERS,))
         self._port = port
         self._dispatcher = dispatcher
         self._listener: Listener | None = None
@@ -154,7 +154,7 @@ class ApiServer:
 
     def admin_kubeconfig(self) -> str:
         """Return a kubeconfig of the user who may do everything."""
-        return self.kubeconfig(self._admin_token)
+        return self.kubeconfig(self.admin_token)
 
     def forget_before(self, resource_version: str) -> None:
         """Drop the history before a version: watches and continued lists from before it get 410."""

@@ -1,0 +1,1 @@
+"""One suite for the in-memory API server and the real one."""
