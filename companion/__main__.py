@@ -6,9 +6,13 @@ The simulated host is loaded only by the commands that start one, so that the ot
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from pathlib import Path
 
 import click
+from rich.console import Console
+
+from daemon.logs import configure_logs
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -23,7 +27,9 @@ def demo(plain: bool) -> None:
     """Play one guest volume's life through two nodes. As root: with real disks, file systems and mounts."""
     from companion.demo.run import run  # the simulated host is loaded only when called
 
-    raise SystemExit(run(plain=plain))
+    configure_logs("error", "auto")
+    console = Console(no_color=plain, highlight=False, soft_wrap=True)
+    raise SystemExit(run(console, root=os.geteuid() == 0))
 
 
 @main.command()
@@ -49,6 +55,7 @@ def simulate(directory: Path, nodes: int, harvester: str, profile: str) -> None:
     """Run a simulated Harvester host until SIGTERM or Ctrl-C."""
     from companion.simulate import run  # the simulated host is loaded only when called
 
+    configure_logs("warning", "auto")
     run(directory, nodes=nodes, harvester=harvester, profile=profile)
 
 

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 START_LIMIT = 15.0
 """Seconds until a driver process must answer Probe."""
+CHANNEL = (
+    ("grpc.default_authority", "localhost"),
+    # The socket is not there at first: look again soon, not after gRPC's second.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 250),
+)
 STOP_LIMIT = 30.0
 """Seconds a driver process may take to end: its own drain limit is 25 s."""
 
@@ -51,9 +58,7 @@ def driver(directory: Path, name: str, arguments: Sequence[str]) -> Iterator[Dri
             stderr=subprocess.STDOUT,
         )
     try:
-        with grpc.insecure_channel(
-            f"unix:{socket}", options=[("grpc.default_authority", "localhost")]
-        ) as channel:
+        with grpc.insecure_channel(f"unix:{socket}", options=CHANNEL) as channel:
             wait_until_it_serves(channel, process, name, log)
             yield Driver(name, channel, log)
     finally:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.markup import escape
 
 from companion.demo.guest import CallFailed
@@ -19,6 +17,8 @@ from companion.demo.story import STORY, WITHOUT_ROOT, Untrue
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import Console
+
     from companion.demo.story import Chapter
 
 NEEDS_ROOT = (
@@ -27,19 +27,20 @@ NEEDS_ROOT = (
 )
 
 
-def run(*, plain: bool) -> int:
-    """Play the story; return 0 only when all of it was true and nothing is left on the machine."""
-    console = Console(no_color=plain, highlight=False, soft_wrap=True)
-    root = os.geteuid() == 0
+def run(console: Console, *, root: bool, story: Sequence[Chapter] | None = None) -> int:
+    """Play the story; return 0 only when all of it was true and nothing is left on the machine.
+
+    Without `root` the part of it that needs no kernel is played, and what is left out is said.
+    """
     console.print(
-        "[bold]Harvester Companion[/bold]: one guest volume's life, on a simulated Harvester 1.9 host\n"
+        "[bold]Harvester Companion[/bold]: a guest volume's life, on a simulated Harvester 1.9 host\n"
     )
     if not root:
         console.print(f"[yellow]{NEEDS_ROOT}[/yellow]\n")
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="harvester-companion-") as directory:
         try:
-            play(console, Path(directory), STORY if root else WITHOUT_ROOT)
+            play(console, Path(directory), story or (STORY if root else WITHOUT_ROOT), loops=root)
         except (Untrue, CallFailed, DriverFailed) as failure:
             console.print(f"\n[bold red]not true:[/bold red] {escape(str(failure))}")
             return 1
@@ -47,15 +48,14 @@ def run(*, plain: bool) -> int:
     if left:
         console.print(f"\n[bold red]left on this machine:[/bold red] {escape(', '.join(left))}")
         return 1
-    console.print(
-        f"\n[bold green]all of it true[/bold green], in {time.monotonic() - begun:.1f} s; nothing left behind"
-    )
+    seconds = time.monotonic() - begun
+    console.print(f"\n[bold green]all of it true[/bold green], in {seconds:.1f} s; nothing left behind")
     return 0
 
 
-def play(console: Console, directory: Path, story: Sequence[Chapter]) -> None:
+def play(console: Console, directory: Path, story: Sequence[Chapter], *, loops: bool) -> None:
     """Open the stage and tell each chapter, a line with its evidence as it happens."""
-    with opened(directory) as stage:
+    with opened(directory, loops=loops) as stage:
         for chapter in story:
             console.print(f"[bold cyan]{escape(chapter.title)}[/bold cyan]")
             for told in chapter.tell(stage):

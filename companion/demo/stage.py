@@ -6,14 +6,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sim.simulation import PROFILES, Simulation
-
 from companion.demo.guest import Controller, Kubelet
 from companion.demo.processes import driver
 from harvester.kinds import HOTPLUG_POD_LABEL, HOTPLUG_POD_VALUE, INSTANCES, MACHINES
 from kube.client import Selector
 from kube.objects import items, name_of, text
 from kube.resources import CLAIMS, PODS, VOLUME_ATTACHMENTS, VOLUMES
+from sim.simulation import Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,12 +88,10 @@ class Stage:
 
 
 @contextmanager
-def opened(directory: Path, profile: str = "instant") -> Iterator[Stage]:
-    """Start everything under `directory`; end everything afterwards, whatever happened."""
+def opened(directory: Path, *, loops: bool) -> Iterator[Stage]:
+    """Start everything under `directory`, disks as loop devices or plain files; end all of it afterwards."""
     with ExitStack() as stack:
-        simulation = stack.enter_context(
-            Simulation(directory / "host", nodes=NODES, profile=PROFILES[profile])
-        )
+        simulation = stack.enter_context(Simulation(directory / "host", nodes=NODES, disks=loops))
         kubeconfig = str(directory / "host" / "guest-role.kubeconfig")
         controller = stack.enter_context(
             driver(

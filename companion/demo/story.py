@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
+import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from companion.demo.guest import CallFailed
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from companion.demo.guest import Claim
     from companion.demo.stage import GuestNode, Stage
 
@@ -206,7 +205,7 @@ def write(path: Path, content: bytes) -> str:
 
 def file_system(path: Path) -> str:
     """Return the type of the file system mounted at `path`, or ""."""
-    for line in open("/proc/self/mounts", encoding="utf-8"):  # noqa: SIM115 - procfs
+    for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines():
         fields = line.split()
         if fields[1] == str(path):
             return fields[2]
@@ -214,13 +213,12 @@ def file_system(path: Path) -> str:
 
 
 def partition(device: Path) -> None:
-    """Write a GPT, as an installer on another machine would have."""
-    subprocess.run(
-        ["sfdisk", "--quiet", "--no-reread", "--no-tell-kernel", str(device)],
-        input=b"label: gpt\nsize=8MiB, type=linux\n",
-        check=True,
-        capture_output=True,
-    )
+    """Write a DOS partition table with one Linux partition, as an installer on another machine would have."""
+    entry = struct.pack("<B3sB3sII", 0x80, b"\x20\x21\x00", 0x83, b"\xfe\xff\xff", 2048, 16384)
+    with device.open("r+b") as disk:
+        disk.write(bytes(446) + entry + bytes(3 * 16) + b"\x55\xaa")
+        disk.flush()
+        os.fsync(disk.fileno())
 
 
 def sha256_of(device: Path) -> str:

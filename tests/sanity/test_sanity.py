@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import grpc
 import pytest
 
+from companion.demo.processes import CHANNEL
 from csi._pb import csi_pb2, csi_pb2_grpc
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def driver(directory: Path, host: Path, machine: str) -> Iterator[str]:
     ]  # fmt: skip
     with (
         running(arguments, directory / "driver.log"),
-        grpc.insecure_channel(f"unix:{socket}", options=[("grpc.default_authority", "localhost")]) as channel,
+        grpc.insecure_channel(f"unix:{socket}", options=CHANNEL) as channel,
     ):
         csi_pb2_grpc.IdentityStub(channel).Probe(csi_pb2.ProbeRequest(), wait_for_ready=True, timeout=20)
         yield f"unix://{socket}"
