@@ -3,8 +3,9 @@
 Both look at the cache when a watch has heard something, and live when it has been silent. What ends the
 wait is always decided on a live look.
 
-The trap: the outcome of a ticket must be read before the look that is judged by it. A look from before the
-commit shows a machine without the disk, and that is no proof that somebody took it out again.
+The trap: the outcome of a ticket must be read before the look that is judged by it, and once more after. A
+look from before the commit shows a machine without the disk, and so does one from after our own committer
+took it out.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class AttachWait:
                 raise error
             case Wait(what):
                 self._what = what
-            case Plug() if plugged:
+            case Plug() if plugged and _is_done(self._ticket):
                 raise Busy(f"another call took volume {self._volume} out of VM {self._machine}; call again")
             case Plug():
                 self._what = plan_rest(view).why or f"VM {self._machine} to be changed"
@@ -107,7 +108,7 @@ class DetachWait:
                 raise error
             case Wait(what):
                 self._what = what
-            case Unplug() if unplugged:
+            case Unplug() if unplugged and _is_done(self.ticket):
                 raise Busy(
                     f"volume {self._volume} was put into VM {self._machine} again meanwhile; call again"
                 )

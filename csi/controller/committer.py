@@ -249,10 +249,10 @@ class Committer:
         tickets = self._admitted(self._taken(plan))
         if view.machine is None:
             self._done(tickets)
-        elif tickets or plan.expelled:
-            after = self._send(view.machine, tickets, plan.expelled)
-            gone = [volume for volume in sorted(plan.expelled) if after.volume_of(volume) is None]
-            self._punish(gone, plan_rest(view).why)
+        elif plan.expelled:
+            self._expel(view, view.machine, tickets, plan.expelled)
+        elif tickets:
+            self._send(view.machine, tickets)
 
     def _taken(self, plan: Commit) -> list[Ticket]:
         """Take the tickets of the plan under way: from here on they cannot be withdrawn."""
@@ -325,14 +325,32 @@ class Committer:
         words += [f"unplug {', '.join(sorted(removes))} from"] if removes else []
         return f"{' and '.join(words)} VM {self._machine}"
 
-    def _punish(self, volumes: Collection[VolumeId], why: str) -> None:
-        for volume in volumes:
-            told = f"volume {volume} was taken out of VM {self._machine} after waiting too long for {why}"
-            error = self._penalties.punish(volume, told)
-            with self._lock:
-                wanted = [t for t in self._tickets if t.change.add and t.change.volume == volume]
-            self._log.warning("disk taken out", volume=volume, why=why)
-            self._fail(wanted, error)
+    def _expel(
+        self, view: MachineView, machine: Machine, tickets: Sequence[Ticket], expelled: Collection[VolumeId]
+    ) -> None:
+        """Send the tickets and take out the disks that hold the machine up.
+
+        Calls that wait for such a disk must not see it missing before they are told why.
+        """
+        with self._lock:
+            waiting = [t for t in self._tickets if t.stage is Stage.DONE and t.change.volume in expelled]
+            for ticket in waiting:
+                ticket.stage = Stage.SENDING
+        after = machine
+        try:
+            after = self._send(machine, tickets, expelled)
+        finally:
+            for volume in sorted(expelled):
+                wanted = [ticket for ticket in waiting if ticket.change.volume == volume]
+                if after.volume_of(volume) is None:
+                    self._fail(wanted, self._punished(volume, plan_rest(view).why))
+                else:
+                    self._done(wanted)
+
+    def _punished(self, volume: VolumeId, why: str) -> CsiError:
+        self._log.warning("disk taken out", volume=volume, why=why)
+        told = f"volume {volume} was taken out of VM {self._machine} after waiting too long for {why}"
+        return self._penalties.punish(volume, told)
 
     # --- outcomes ---
 

@@ -189,6 +189,11 @@ class HostView:
                 self._left_at = self._clock()
                 self._state.notify_all()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there are watches now."""
+        return bool(self._informers)
+
     def close(self) -> None:
         """End the watches for good; calls that still run look live."""
         with self._state:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from csi.controller.attachments import Attachments
@@ -22,6 +23,7 @@ from csi.controller.machine_ids import MachinesByName
 from csi.controller.marks import NEVER_ATTACHED, Mark
 from csi.controller.ownership import Ownership
 from csi.deadline import Deadline
+from csi.errors import Busy, Cancelled, TimedOut, Unavailable
 from csi.model import AccessMode, Capability, NodeId, PublishRequest, VolumeId
 from harvester.kinds import INSTANCES, MACHINES
 from harvester.machines import parse_instance
@@ -45,6 +47,7 @@ CLUSTER: Final = "cluster-1"
 DISK: Final = Capability(AccessMode.SINGLE_NODE_WRITER, fs_type="ext4")
 PATIENCE: Final = timedelta(seconds=0.6)
 """How long a mark of a process that died counts here."""
+NOT_FINAL: Final = (Busy, Cancelled, TimedOut, Unavailable)
 QUICK_CALLS: Final = Limits(connect=1.0, answer=2.0)
 QUICK: Final = Pace(collect=0.02, trouble=Backoff(first=0.02, limit=0.1))
 
@@ -119,6 +122,8 @@ class Bench:
         self.faults = simulation.server.faults
         self.namespace = simulation.namespace
         self.machines = simulation.machines
+        self.user = f"system:serviceaccount:{self.namespace}:{self.namespace}"
+        """Who the guest is to the host's API server."""
         self._connect = connect
         self._stack = ExitStack()
 
@@ -214,6 +219,31 @@ class Bench:
         """Wait until something is true on the host."""
         assert self.host.wait_until(true, limit), "the host did not come to the state that the test waits for"
 
+    def now(self) -> datetime:
+        """Return the time, for marks."""
+        return datetime.now(UTC)
+
     def close(self) -> None:
         """End all processes."""
         self._stack.close()
+
+
+def poll(true: Callable[[], bool], limit: float = 10.0) -> None:
+    """Wait until something is true of which the host does not tell."""
+    pause, end = threading.Event(), time.monotonic() + limit
+    while not true():
+        assert time.monotonic() < end, "what the test waits for did not come true"
+        pause.wait(0.01)
+
+
+def asked_again(call: Callable[[], T], limit: float = 10.0, also: type[Exception] | None = None) -> T:
+    """Call until it succeeds, as sidecars do: they call again after any error that is not final."""
+    pause, end = threading.Event(), time.monotonic() + limit
+    passing = NOT_FINAL if also is None else (*NOT_FINAL, also)
+    while True:
+        try:
+            return call()
+        except passing:
+            if time.monotonic() > end:
+                raise
+            pause.wait(0.02)

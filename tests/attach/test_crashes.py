@@ -1,0 +1,81 @@
+"""A process that dies at any of its calls to the host, and the one that is asked after it."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sim.apiserver.wire import HangUp
+from tests.attach.bench import NOT_FINAL, asked_again
+
+if TYPE_CHECKING:
+    from sim.apiserver.calls import Call
+    from sim.apiserver.faults import Moment
+    from tests.attach.bench import Bench
+
+PARTS = 4
+
+
+class Death:
+    """The end of a process as the host sees it: from one of its calls on nothing more comes.
+
+    It dies before each of its calls, and after each write as well, when only the answer is lost. Between two
+    writes nothing changes on the host, so that dying after a read is the same as dying before the next call.
+    """
+
+    def __init__(self, user: str, at: int) -> None:
+        self.came = False
+        self._user = user
+        self._left = at
+        self._lock = threading.Lock()
+
+    def __call__(self, moment: Moment, call: Call) -> None:
+        """Be at a crash point."""
+        if call.user.name != self._user:
+            return
+        with self._lock:
+            if moment == "before" or call.writes:
+                self._left -= 1
+            self.came = self._left < 0
+        if self.came:
+            raise HangUp
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("dying", ["publish", "unpublish"])
+def test_whoever_is_asked_after_a_crash_completes(bench: Bench, dying: str, part: int) -> None:
+    """Killed at any call and asked again in a new process, attach and detach come to their end."""
+    a, *_ = bench.machines
+    at, died = part, True
+    while died:
+        volume = f"pvc-{at}"
+        bench.claim(volume)
+        if dying == "unpublish":
+            bench.engine().publish(volume, a)
+        victim = bench.engine()
+        death = Death(bench.user, at)
+        bench.faults.at_crash_points(death)
+        died = dies(partial(getattr(victim, dying), volume, a, 0.4), death)
+        bench.faults.clear()
+        victim.close()
+        successor = bench.engine()
+        if dying == "publish":
+            asked_again(partial(successor.publish, volume, a))
+            assert bench.is_ready(a, volume)
+        asked_again(partial(successor.unpublish, volume, a))
+        assert bench.is_gone(a, volume)
+        assert bench.holder(volume) == ""
+        successor.close()
+        at += PARTS
+
+
+def dies(call: partial[object], death: Death) -> bool:
+    """Tell whether the process died in the call; no error of it may sound final."""
+    try:
+        call()
+    except NOT_FINAL:
+        return True
+    return death.came
