@@ -191,8 +191,8 @@ class HostView:
 
     @property
     def is_open(self) -> bool:
-        """Whether there are watches now."""
-        return bool(self._informers)
+        """Whether there are watches now, be it their last moment."""
+        return self._closer is not None and self._closer.is_alive()
 
     def close(self) -> None:
         """End the watches for good; calls that still run look live."""

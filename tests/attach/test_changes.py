@@ -94,14 +94,15 @@ def test_a_state_that_changes_is_waited_for() -> None:
     """Each new state begins the time anew."""
     now = [0.0]
     host = Host(words="phase Pending")
-    changes = Changes(Patience(silence=0.01, stall=90), clock=lambda: now[0])
+    changes = Changes(Patience(silence=60, stall=90), clock=lambda: now[0])
     call = Call(lambda: changes.wait([A], host.look, Deadline(60), host.what))
-    poll(lambda: len(host.looks) > 1)
-    host.words = "phase AttachedToNode"
+    poll(lambda: len(host.looks) == 1)
+    now[0], host.words = 80.0, "phase AttachedToNode"
     changes.ring(A)
-    now[0] = 89.0
-    seen = len(host.looks)
-    poll(lambda: len(host.looks) > seen)
+    poll(lambda: len(host.looks) == 2)
+    now[0] = 160.0
+    changes.ring(A)
+    poll(lambda: len(host.looks) == 3)
     host.cached = "ready"
     changes.ring(A)
     assert call.result() == "ready"
