@@ -1,4 +1,4 @@
-"""The Kubernetes API as our code speaks it: a small port on plain dicts, and its one implementation.
+"""The Kubernetes API as our code speaks it: a small port on plain dicts. kube.rest implements it.
 
 The trap: only the caller knows whether a call may be sent twice, so nothing here retries.
 """

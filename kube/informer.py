@@ -35,6 +35,8 @@ Handler: TypeAlias = "Callable[[Change], None]"
 
 _PATIENCE: Final = 3
 """Connections in a row that may bring no event before the informer lists again."""
+_LONGEST_WISH: Final = 60.0
+"""Seconds that a server may ask us to wait: a proxy's `Retry-After` of a day must not blind us so long."""
 _log = structlog.get_logger()
 
 
@@ -57,7 +59,7 @@ class Pace:
     def pause(self, failures: int, error: ApiError | None) -> float:
         """Return the seconds to wait after so many tries in a row; a longer wish of the server is heeded."""
         asked = error.retry_after if isinstance(error, TooManyRequests) else 0.0
-        return max(asked, self.backoff.delay(failures))
+        return max(min(asked, _LONGEST_WISH), self.backoff.delay(failures))
 
 
 class Informer:

@@ -342,12 +342,13 @@ def test_a_connection_that_lived_long_is_followed_by_a_short_pause() -> None:
         (3, Unreachable("no answer"), 4.0),
         (1, TooManyRequests("slow down", retry_after=7.0), 7.0),
         (9, TooManyRequests("slow down", retry_after=7.0), 30.0),
+        (1, TooManyRequests("come back tomorrow", retry_after=86_400.0), 60.0),
     ],
 )
 def test_the_pause_is_the_longer_of_ours_and_the_servers(
     failures: int, error: ApiError | None, pause: float
 ) -> None:
-    """A Retry-After is heeded, and never shortens our own back-off."""
+    """A Retry-After is heeded within reason, and never shortens our own back-off."""
     assert Pace(backoff=Backoff(first=1.0, jitter=0.0)).pause(failures, error) == pause
 
 
