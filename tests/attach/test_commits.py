@@ -205,3 +205,13 @@ def test_a_change_of_somebody_else_in_between_is_kept(bench: Bench) -> None:
     bench.plug(a, "my-disk", "backup")
     call.result()
     assert bench.template(a) == ["my-disk", "pvc-1"]
+
+
+def test_a_machines_thread_lives_only_while_there_is_work(bench: Bench) -> None:
+    """After the last call has its answer and the machine is at rest nothing runs for it."""
+    a, *_ = bench.machines
+    bench.claim("pvc-1")
+    engine = bench.engine()
+    engine.publish("pvc-1", a)
+    engine.unpublish("pvc-1", a)
+    poll(lambda: f"committer-{a}" not in {thread.name for thread in threading.enumerate()})

@@ -64,7 +64,7 @@ def test_a_closed_view_still_looks_live(bench: Bench) -> None:
 
 
 def test_waiting_for_a_claim(bench: Bench) -> None:
-    """A claim is returned when it is as wanted, or as it is when the time is over; None is one that is gone."""
+    """A claim is returned when it is as wanted, or as it is when the time is over; None is a missing one."""
     view = bench.engine().host
     bench.host.pause("claims")
     bench.admin.create(CLAIMS, claim("pvc-1"), bench.namespace)

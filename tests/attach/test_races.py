@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
 
 from csi.controller.marks import Holder, Mark
-from csi.errors import InUse, Unavailable
+from csi.errors import Busy, InUse, Unavailable
 from harvester.kinds import MACHINES
 from kube.objects import uid_of
 from kube.resources import CLAIMS
 from sim.apiserver.faults import Delay, Fail, LoseAnswer, Refuse, calls
-from tests.attach.bench import CLUSTER, NOT_FINAL, QUICK_CALLS, Call, asked_again
+from sim.host.profile import Profile
+from tests.attach.bench import CLUSTER, NOT_FINAL, QUICK_CALLS, Call, asked_again, poll
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -174,3 +176,40 @@ def test_a_list_that_fails_lets_nothing_happen(bench: Bench) -> None:
         bench.faults.remove(rule)
     assert bench.template(a) == []
     assert bench.holder("pvc-1") is None
+
+
+def test_who_has_lost_the_volume_while_waiting_does_not_plug_it(bench: Bench) -> None:
+    """The mark is read once more before the commit: another process may have given the volume away."""
+    a, b, *_ = bench.machines
+    for name in ("first", "pvc-1"):
+        bench.claim(name)
+    one, other = bench.engine(), bench.engine()
+    bench.host.profile = Profile(pod_start=1.5)
+    first = Call(partial(one.publish, "first", a))
+    bench.until(lambda: bench.template(a) == ["first"])
+    waiting = Call(partial(one.publish, "pvc-1", a))
+    bench.until(lambda: bench.holder("pvc-1") == a)
+    asked_again(partial(other.unpublish, "pvc-1", a))
+    asked_again(partial(other.publish, "pvc-1", b))
+    first.result()
+    assert isinstance(waiting.error(), Busy)
+    assert bench.template(a) == ["first"]
+    assert bench.is_ready(b, "pvc-1")
+
+
+def test_who_has_lost_the_volume_at_the_end_does_not_say_ok(bench: Bench) -> None:
+    """The mark is read once more before the answer."""
+    a, *_ = bench.machines
+    bench.claim("pvc-1")
+    one, other = bench.engine(), bench.engine()
+    reads = count(1)
+    last = bench.faults.add(
+        lambda call: calls("get", CLAIMS, name="pvc-1", user=bench.user)(call) and next(reads) == 3,
+        Delay(1.0),
+    )
+    publishing = Call(partial(one.publish, "pvc-1", a))
+    poll(lambda: last.hits == 1)
+    other.unpublish("pvc-1", a)
+    assert isinstance(publishing.error(), Busy)
+    asked_again(partial(one.publish, "pvc-1", a))
+    assert bench.is_ready(a, "pvc-1")
