@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Protocol
@@ -22,14 +21,11 @@ import structlog
 
 from csi.errors import Unavailable
 from csi.node.blank_plan import Content
-from csi.node.devices import block_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from csi.node.commands import Commands
     from csi.node.devices import Devices
-    from csi.node.disk import DeviceNumber, Disk
+    from csi.node.disk import Disk
     from csi.node.filesystems import FileSystem
 
 END: Final = 1024 * 1024
@@ -73,16 +69,11 @@ class Contents:
 
     def look(self, disk: Disk, identity: str, kind: FileSystem) -> Content:
         """Look at both ends and probe for signatures, without any cache. Raises Unavailable when in doubt."""
-        path = self._devices.path(disk)
-        self._devices.confirm(disk)
-        try:
-            with _held(path, os.O_RDONLY, disk.number) as fd:
-                ends = self._ends(fd)
-        except OSError as error:
-            raise Unavailable(_unreadable(disk, error)) from error
+        with self._devices.opened(disk, os.O_RDONLY | os.O_EXCL) as fd:
+            ends = self._ends(fd, disk)
+            signatures, ambivalent = self._probe(self._devices.path(disk))
         if ends.size != disk.size:
             raise Unavailable(f"disk {disk} changes its size: {ends.size} bytes now")
-        signatures, ambivalent = self._probe(path)
         return Content(
             signatures=signatures,
             ambivalent=ambivalent,
@@ -97,32 +88,26 @@ class Contents:
 
         Another process of ours may have formatted, used and released it since.
         """
-        with self._writable(disk) as fd:
-            if fingerprint(self._ends(fd)) != seen.fingerprint:
-                raise Unavailable(f"disk {disk} has been written to meanwhile; it is looked at again")
-            _write_block(fd, mark_block(identity, disk.size), disk.size)
+        with self._devices.opened(disk, os.O_RDWR | os.O_EXCL) as fd:
+            if fingerprint(self._ends(fd, disk)) != seen.fingerprint:
+                raise Unavailable(f"disk {disk} has been written to meanwhile; call again")
+            _write_block(fd, mark_block(identity, disk.size), disk)
         log.info("format begun", disk=disk.name, identity=identity)
 
     def unmark(self, disk: Disk, identity: str) -> None:
         """Erase the mark: the format is complete. Bytes that are not the mark are left alone."""
-        with self._writable(disk) as fd:
-            if os.pread(fd, MARK, disk.size - MARK_FROM_END) == mark_block(identity, disk.size):
-                _write_block(fd, bytes(MARK), disk.size)
+        with self._devices.opened(disk, os.O_RDWR | os.O_EXCL) as fd:
+            if _block_at_mark(self._ends(fd, disk).last) == mark_block(identity, disk.size):
+                _write_block(fd, bytes(MARK), disk)
 
-    @contextmanager
-    def _writable(self, disk: Disk) -> Iterator[int]:
-        """Hold the disk exclusively; a failure of the device is Unavailable."""
-        self._devices.confirm(disk)
+    def _ends(self, fd: int, disk: Disk) -> Ends:
         try:
-            with _held(self._devices.path(disk), os.O_RDWR, disk.number) as fd:
-                yield fd
+            size = os.lseek(fd, 0, os.SEEK_END)
+            length = min(END, size)
+            return Ends(size, self._read_all(fd, length, 0), self._read_all(fd, length, size - length))
         except OSError as error:
-            raise Unavailable(f"disk {disk} cannot be written: {error}") from error
-
-    def _ends(self, fd: int) -> Ends:
-        size = os.lseek(fd, 0, os.SEEK_END)
-        length = min(END, size)
-        return Ends(size, self._read_all(fd, length, 0), self._read_all(fd, length, size - length))
+            why = "cannot be read at both ends and is therefore never formatted"
+            raise Unavailable(f"disk {disk} {why}: {error}") from error
 
     def _read_all(self, fd: int, length: int, offset: int) -> bytes:
         """Read all of `length` bytes; a short read is an error, never fewer bytes to judge by."""
@@ -158,26 +143,17 @@ def mark_block(identity: str, size: int) -> bytes:
     return words.encode().ljust(MARK, b"\0")
 
 
-def _write_block(fd: int, block: bytes, size: int) -> None:
-    os.pwrite(fd, block, size - MARK_FROM_END)
-    os.fsync(fd)
+def _write_block(fd: int, block: bytes, disk: Disk) -> None:
+    try:
+        os.pwrite(fd, block, disk.size - MARK_FROM_END)
+        os.fsync(fd)
+    except OSError as error:
+        raise Unavailable(f"disk {disk} cannot be written: {error}") from error
 
 
 def _block_at_mark(last: bytes) -> bytes:
     start = len(last) - MARK_FROM_END
     return last[start : start + MARK] if start >= 0 else b""
-
-
-@contextmanager
-def _held(path: str, flags: int, number: DeviceNumber) -> Iterator[int]:
-    """Open the device exclusively: EBUSY when it is mounted, stacked upon or being formatted."""
-    fd = os.open(path, flags | os.O_EXCL | os.O_CLOEXEC)
-    try:
-        if block_number(os.fstat(fd)) != number:
-            raise OSError(errno.ENXIO, f"is not the device {number}", path)
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def _signatures(export: str) -> tuple[str, ...]:
@@ -187,9 +163,3 @@ def _signatures(export: str) -> tuple[str, ...]:
     if "PTTYPE" in found:
         names.append(f"a {found['PTTYPE']} partition table")
     return tuple(names) or ("something that blkid cannot name",)
-
-
-def _unreadable(disk: Disk, error: OSError) -> str:
-    if error.errno == errno.EBUSY:
-        return f"disk {disk} is held by another program (a format that still runs, a mount elsewhere)"
-    return f"disk {disk} cannot be read at both ends and is therefore never formatted: {error}"

@@ -1,7 +1,8 @@
 """The disks of this node: sysfs and device nodes under the root, read anew at each look.
 
 The trap: a device node is only a number under a name. Between finding a disk and using it the disk may be
-unplugged and another may take its name, so `confirm` compares node and sysfs once more right before each use.
+unplugged, and another one may get its name and number. So each use holds the disk open and compares number
+and identity after opening: the kernel gives both away only after the last user has closed the disk.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import errno
 import os
 import stat
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from csi.errors import InUse, TimedOut, Unavailable
@@ -19,6 +21,7 @@ from csi.node.disk import SECTOR, DeviceNumber, Disk, parse_device_number
 from csi.node.identity import designators, unit_serial
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from csi.deadline import Deadline
@@ -49,28 +52,36 @@ class Devices:
 
     def trouble(self, disk: Disk) -> str:
         """Say why the node does not lead to this very disk now; "" when it does."""
-        now = self._read(disk.name)
-        if now is None or (now.number, now.device_ids) != (disk.number, disk.device_ids):
-            return f"{disk.name} has been unplugged or replaced"
         try:
             number = block_number(os.stat(self.path(disk)))
         except OSError as error:
             return f"its node cannot be looked at: {error}"
-        return "" if number == disk.number else f"{self.path(disk)} is not the device {disk.number}"
+        return self._changed(disk, number)
 
-    def confirm(self, disk: Disk) -> None:
-        """Raise Unavailable unless the node leads to this very disk now."""
-        if why := self.trouble(disk):
-            raise Unavailable(f"disk {disk} is not used: {why}")
+    @contextmanager
+    def opened(self, disk: Disk, flags: int = os.O_RDONLY) -> Iterator[int]:
+        """Hold this very disk open; nothing else can get its path meanwhile. Yields the descriptor.
 
-    def confirm_free(self, disk: Disk) -> None:
-        """Raise Unavailable when the kernel still holds the disk, in whatever mount namespace."""
+        With O_EXCL it is held against mounts, formats and stacked devices, in whatever mount namespace;
+        without, it is not in their way. Raises Unavailable when the disk is gone, replaced or held.
+        """
         try:
-            os.close(os.open(self.path(disk), os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+            fd = os.open(self.path(disk), flags | os.O_CLOEXEC)
         except OSError as error:
-            if error.errno == errno.EBUSY:
-                why = "it is still mounted in another mount namespace, or held by another program"
-                raise Unavailable(f"disk {disk} is not free: {why}") from error
+            raise Unavailable(_closed(disk, error)) from error
+        try:
+            if why := self._changed(disk, block_number(os.fstat(fd))):
+                raise Unavailable(f"disk {disk} is not used: {why}")
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _changed(self, disk: Disk, number: DeviceNumber | None) -> str:
+        """Say why what is there now, with `number` behind its node, is not this very disk; "" when it is."""
+        now = self._read(disk.name)
+        if now is None or (now.number, now.device_ids) != (disk.number, disk.device_ids):
+            return f"{disk.name} has been unplugged or replaced"
+        return "" if number == disk.number else f"{self.path(disk)} is not the device {disk.number}"
 
     def _read(self, name: str) -> Disk | None:
         here = self._sys / name
@@ -87,6 +98,15 @@ class Devices:
             )
         except (OSError, ValueError):
             return None
+
+
+def _closed(disk: Disk, error: OSError) -> str:
+    if error.errno == errno.EBUSY:
+        return (
+            f"disk {disk} is held by another program: a format or check that still runs, "
+            "or a mount in another mount namespace"
+        )
+    return f"disk {disk} cannot be opened: {error}"
 
 
 def block_number(status: os.stat_result) -> DeviceNumber | None:

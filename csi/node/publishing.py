@@ -104,8 +104,8 @@ class Publishing:
                     self._clear(target, death, deadline)
                 case Bind():
                     machine.mounts.make_file(target.path)
-                    machine.devices.confirm(disk)
-                    machine.mounts.bind(machine.devices.path(disk), target.path, deadline)
+                    with machine.devices.opened(disk):
+                        machine.mounts.bind(machine.devices.path(disk), target.path, deadline)
                 case Restrict(flags):
                     machine.mounts.remount(target.path, flags, deadline)
                 case plan:

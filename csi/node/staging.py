@@ -6,6 +6,7 @@ cut off between any two steps, or by a reboot, is simply continued by the next o
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -90,7 +91,8 @@ class Staging:
                 mounts.flush(path, deadline)
             unmount_all(mounts, path, gone, deadline)
         if disk is not None:
-            self._machine.devices.confirm_free(disk)
+            with self._machine.devices.opened(disk, os.O_RDONLY | os.O_EXCL):
+                log.info("unstaged", volume=volume, disk=disk.name)
 
     def _observe(self, path: str, disk: Disk) -> Seen:
         table = self._machine.mounts.table()
@@ -121,13 +123,13 @@ class Staging:
             case Make(proof):
                 log.info("formatting", disk=disk.name, identity=expected.identity, proof=proof)
                 machine.contents.mark(disk, expected.identity, seen)
-                machine.devices.confirm(disk)
-                machine.filesystems.make(machine.devices.path(disk), kind)
+                with machine.devices.opened(disk):
+                    machine.filesystems.make(machine.devices.path(disk), kind)
                 machine.contents.unmark(disk, expected.identity)
             case Use():
                 if not wish.readonly:
-                    machine.devices.confirm(disk)
-                    machine.filesystems.check(machine.devices.path(disk), kind)
+                    with machine.devices.opened(disk):
+                        machine.filesystems.check(machine.devices.path(disk), kind)
                 self._mount(wish, disk, deadline)
             case plan:
                 assert_never(plan)
@@ -144,8 +146,8 @@ class Staging:
     def _mount(self, wish: Wish, disk: Disk, deadline: Deadline) -> None:
         machine = self._machine
         machine.mounts.make_directory(wish.path)
-        machine.devices.confirm(disk)
-        machine.mounts.mount(machine.devices.path(disk), wish.path, wish.fs_type, wish.flags, deadline)
+        with machine.devices.opened(disk):
+            machine.mounts.mount(machine.devices.path(disk), wish.path, wish.fs_type, wish.flags, deadline)
 
 
 def _wish(request: StageRequest) -> Wish:

@@ -71,13 +71,22 @@ class NodeRoot:
         self.kubelet.mkdir(exist_ok=True)
         return str(self.kubelet / name)
 
-    def plug(self, name: str, identity: str, size: int = 16 * MIB, image: Path | None = None) -> Drive:
-        """Plug a disk in; `image` gives it what an unplugged disk held."""
+    def plug(
+        self,
+        name: str,
+        identity: str,
+        size: int = 16 * MIB,
+        image: Path | None = None,
+        *,
+        protected: bool = False,
+    ) -> Drive:
+        """Plug a disk in; `image` gives it what an unplugged disk held, `protected` forbids writing."""
         if image is None:
             image = self.top / f"{name}-{time.monotonic_ns()}.img"
             with image.open("wb") as blank:
                 blank.truncate(size)
-        loop = Path(run("losetup", "--show", "--find", str(image)).strip())
+        access = ["--read-only"] if protected else []
+        loop = Path(run("losetup", "--show", *access, "--find", str(image)).strip())
         drive = self.drives[name] = Drive(name, image, loop, image.stat().st_size)
         self._write_sysfs(drive, identity)
         return drive

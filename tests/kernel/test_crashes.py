@@ -7,31 +7,20 @@ exception that nothing catches. A new node half then repeats the call. n goes up
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
-from csi.node.machine import Machine, linux_machine
 from tests.kernel.disks import run
+from tests.kernel.steps import CHANGES, stepped_machine
 from tests.kernel.volume import BLOCK, Kubelet, is_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from csi.node.blankness import Contents
-    from csi.node.devices import Devices
-    from csi.node.filesystems import FileSystems
-    from csi.node.mounts import Mounts
     from tests.kernel.disks import Drive, NodeRoot
 
 pytestmark = pytest.mark.kernel
-
-STEPS = {
-    *("mark", "unmark", "make", "check"),
-    *("make_directory", "make_file", "remove"),
-    *("mount", "bind", "remount", "flush", "unmount", "unmount_lazily"),
-}
 
 
 class Death(BaseException):
@@ -39,62 +28,21 @@ class Death(BaseException):
 
 
 class Fuse:
-    """Burns down by one at each step; the process dies when it is out."""
+    """Burns down by one at each step that changes something; the process dies when it is out."""
 
     def __init__(self, steps: int) -> None:
-        self.left = steps
-        self.last = ""
+        self._left = steps
 
     def burn(self, step: str) -> None:
-        """Count one step that was taken."""
-        self.left -= 1
-        self.last = step
-        if self.left == 0:
+        """Count a step that was taken."""
+        self._left -= step in CHANGES
+        if self._left == 0:
             raise Death(step)
-
-
-class Method(Protocol):
-    """Any method of a room."""
-
-    def __call__(self, *args: object, **kwargs: object) -> object:
-        """Take the step."""
-        ...
-
-
-class Mortal:
-    """A room whose steps burn the fuse."""
-
-    def __init__(self, room: object, fuse: Fuse) -> None:
-        self._room = room
-        self._fuse = fuse
-
-    def __getattr__(self, name: str) -> Method:
-        method = cast("Method", getattr(self._room, name))
-
-        def step(*args: object, **kwargs: object) -> object:
-            result = method(*args, **kwargs)
-            if name in STEPS:
-                self._fuse.burn(name)
-            return result
-
-        return step
-
-
-def mortal_machine(root: Path, fuse: Fuse) -> Machine:
-    """Return the real machine, on which the process dies when the fuse is out."""
-    real = linux_machine(root)
-    return Machine(
-        devices=cast("Devices", Mortal(real.devices, fuse)),
-        contents=cast("Contents", Mortal(real.contents, fuse)),
-        filesystems=cast("FileSystems", Mortal(real.filesystems, fuse)),
-        mounts=cast("Mounts", Mortal(real.mounts, fuse)),
-    )
 
 
 def die_after(kubelet: Kubelet, steps: int, call: Callable[[], None]) -> bool:
     """Make the call with a process that dies after so many steps; tell whether it died."""
-    fuse = Fuse(steps)
-    kubelet.machine = mortal_machine(kubelet.on.root, fuse)
+    kubelet.machine = stepped_machine(kubelet.on.root, after=Fuse(steps).burn)
     try:
         call()
     except Death:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -188,13 +189,44 @@ def test_only_what_is_ours_is_removed(kubelet: Kubelet) -> None:
     assert (Path(kubelet.target) / "data").read_text() == "x"
 
 
-def test_a_link_at_the_target_is_not_followed(kubelet: Kubelet, tmp_path: Path) -> None:
+def test_a_link_at_the_target_is_not_followed(kubelet: Kubelet) -> None:
     """A symbolic link where the target should be made is refused: the mount would land elsewhere."""
     kubelet.stage()
-    Path(kubelet.target).symlink_to(tmp_path)
+    Path(kubelet.second_target).mkdir()
+    Path(kubelet.target).symlink_to(kubelet.second_target)
     with pytest.raises(InUse, match="no directory"):
         kubelet.publish()
     assert kubelet.on.mounted() == [kubelet.staging]
+
+
+def test_a_directory_at_a_block_target(node_root: NodeRoot) -> None:
+    """A block target is a file; a directory there is refused."""
+    kubelet = Kubelet(node_root, BLOCK)
+    kubelet.plug()
+    kubelet.stage()
+    Path(kubelet.target).mkdir()
+    with pytest.raises(InUse, match="no file"):
+        kubelet.publish()
+
+
+def test_a_mount_in_another_namespace_holds_the_disk(kubelet: Kubelet) -> None:
+    """Unstage is not done while a container that copied our mounts still has the file system mounted."""
+    kubelet.stage()
+    container = subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", "echo ready; exec sleep 60"],
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert container.stdout is not None
+        assert container.stdout.readline() == b"ready\n"
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="another mount namespace"):
+                kubelet.unstage()
+        assert kubelet.on.mounted() == []
+    finally:
+        container.kill()
+        container.communicate()
+    kubelet.unstage()
 
 
 def test_a_target_without_parent(kubelet: Kubelet) -> None:

@@ -21,6 +21,7 @@ from csi.node.devices import Devices
 from csi.node.machine import linux_machine
 from tests.kernel.disks import MIB, run
 from tests.kernel.signatures import DISK_SIZE, SIGNATURES, noise
+from tests.kernel.steps import stepped_machine
 from tests.kernel.volume import MOUNT, READER, VOLUME, Kubelet, context
 
 if TYPE_CHECKING:
@@ -188,6 +189,47 @@ def test_a_node_that_leads_elsewhere(kubelet: Kubelet) -> None:
     os.link(kubelet.on.root / "dev" / "sdb", node)
     refuses_untouched(kubelet, other, Unavailable, "is not the device")
     refuses_untouched(kubelet, drive, Unavailable, "is not the device")
+
+
+def test_a_disk_whose_size_is_not_known_yet(kubelet: Kubelet) -> None:
+    """While sysfs and the device differ about the size, nobody knows where the disk's end is."""
+    kubelet.context = context(size="0")
+    drive = kubelet.plug()
+    (kubelet.on.root / "sys" / "block" / "sda" / "size").write_text("4096\n")
+    refuses_untouched(kubelet, drive, Unavailable, "changes its size")
+
+
+def test_a_write_between_look_and_format(kubelet: Kubelet) -> None:
+    """What was blank at the look and is not any more is not formatted."""
+    drive = kubelet.plug()
+
+    def intrude(step: str) -> None:
+        if step == "mark":
+            drive.write(b"\1")
+
+    kubelet.machine = stepped_machine(kubelet.on.root, before=intrude)
+    with pytest.raises(Unavailable, match="written to meanwhile"):
+        kubelet.stage()
+    assert drive.content() == b"\1".ljust(DISK_SIZE, b"\0")
+
+
+def test_a_blank_write_protected_disk(kubelet: Kubelet) -> None:
+    """A disk that the host attached read-only is never formatted."""
+    drive = kubelet.plug()
+    (kubelet.on.root / "sys" / "block" / "sda" / "ro").write_text("1\n")
+    refuses_untouched(kubelet, drive, InUse, "never formatted")
+
+
+def test_a_write_protected_disk_is_not_mounted_read_only_in_silence(kubelet: Kubelet) -> None:
+    """Who asks for a writable volume gets one, or an error; a reader gets what is there."""
+    kubelet.plug()
+    kubelet.make_earlier("kept")
+    image = kubelet.on.unplug("sda").image
+    drive = kubelet.on.plug("sda", disk_identity(VOLUME), image=image, protected=True)
+    refuses_untouched(kubelet, drive, Unavailable, "write-protected")
+    kubelet.capability = READER
+    kubelet.stage()
+    assert kubelet.saved(kubelet.staging) == "kept"
 
 
 def test_a_disk_below_multipath(kubelet: Kubelet) -> None:
