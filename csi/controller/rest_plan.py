@@ -38,8 +38,8 @@ class State(Enum):
     AT_REST = auto()
     MOVING = auto()
     """Disks are on their way in or out."""
-    MIGRATING = auto()
-    """It moves to another host node; KubeVirt plugs nothing until it has arrived."""
+    CLOSED = auto()
+    """It migrates, or is snapshotted: the host changes no disks until that is over."""
     NOT_RUNNING = auto()
     """It starts or stops: KubeVirt does not look at the template now."""
     OFF = auto()
@@ -64,7 +64,9 @@ def plan_rest(view: MachineView) -> Rest:
         return Rest(State.OFF, f"VM {view.name} to be started")
     rest = f"VM {view.name} to come to rest"
     if instance.migrating:
-        return Rest(State.MIGRATING, f"{rest} (the VM migrates to another host node)")
+        return Rest(State.CLOSED, f"{rest} (the VM migrates to another host node)")
+    if snapshot := view.machine.snapshot_in_progress:
+        return Rest(State.CLOSED, f"{rest} (its snapshot {snapshot} is being taken)")
     if instance.phase != RUNNING or instance.terminating:
         doing = "stops" if instance.terminating else f"is not up yet, its phase is {instance.phase or 'none'}"
         return Rest(State.NOT_RUNNING, f"{rest} (it {doing})")

@@ -14,7 +14,7 @@ ALONE = Change(VolumeId("z"), add=True, alone=True)
 REST, OFF = Rest(State.AT_REST), Rest(State.OFF, "stopped")
 BUSY_A = Rest(State.MOVING, "busy", frozenset({"a"}))
 BUSY_AB = Rest(State.MOVING, "busy", frozenset({"a", "b"}))
-MIGRATES = Rest(State.MIGRATING, "the VM migrates")
+MIGRATES = Rest(State.CLOSED, "the VM migrates")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from csi.controller.layers import MachineView
@@ -43,7 +45,7 @@ MIGRATES = {"sourceNode": "host-1", "targetNode": "host-2", "startTimestamp": "2
         pytest.param(view([A], phase="Succeeded"), State.OFF, id="shut-down-from-inside"),
         pytest.param(MachineView(VM, None, instance(A)), State.OFF, id="vm-gone"),
         pytest.param(view([A], phase="Scheduled"), State.NOT_RUNNING, id="starting"),
-        pytest.param(view([A], migrationState=MIGRATES), State.MIGRATING, id="migrating"),
+        pytest.param(view([A], migrationState=MIGRATES), State.CLOSED, id="migrating"),
         pytest.param(
             view([A], migrationState=MIGRATES | {"endTimestamp": "2026-08-01T12:00:09Z"}),
             State.AT_REST,
@@ -60,6 +62,14 @@ def test_a_fixed_disk_in_the_instance_is_left_alone() -> None:
     """KubeVirt does not replace a disk that is not hot-pluggable, so that nothing is to be waited for."""
     fixed = {"name": "pvc-a", "persistentVolumeClaim": {"claimName": "pvc-a"}}
     assert plan_rest(MachineView(VM, machine(A), instance(fixed, statuses=[]))).state is State.AT_REST
+
+
+def test_a_machine_that_is_snapshotted_is_left_alone() -> None:
+    """KubeVirt refuses changes of disks until the snapshot is taken: waiting is better than a refusal."""
+    snapshotted = replace(machine(A), snapshot_in_progress="nightly")
+    rest = plan_rest(MachineView(VM, snapshotted, instance(A), (pod("pvc-a"),)))
+    assert rest.state is State.CLOSED
+    assert "snapshot nightly" in rest.why
 
 
 def test_the_reason_names_disk_and_pod() -> None:
