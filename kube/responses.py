@@ -41,6 +41,8 @@ _REFUSAL: Final = re.compile(
 """The frame that kube-apiserver puts around a webhook's words (apiserver, webhook/errors/statuserror.go)."""
 _LOST_TEST: Final = "the server rejected our request due to an error in our request"
 """What a failed JSON-patch `test` comes to (apimachinery, NewGenericServerResponse for 422)."""
+_NO_SUCH_KIND: Final = "the server could not find the requested resource"
+"""What a 404 about a kind says in some groups; others answer it in plain text (tried on kube-apiserver 1.36)."""
 _BEARER: Final = re.compile(r"(?i)\bbearer\s+\S+")
 _WORDS_LIMIT: Final = 2000
 """Characters kept of an answer that is no Status: a proxy's error page can be long."""
@@ -121,7 +123,7 @@ def _status_error(code: int, headers: Mapping[str, str], status: Object) -> ApiE
 def _kind(code: int, reason: str, message: str) -> type[ApiError]:
     if reason == "AlreadyExists":
         return AlreadyExists
-    if code == 404 and reason == "NotFound":
+    if code == 404 and reason == "NotFound" and _NO_SUCH_KIND not in message:
         return NotFound
     if code == 422 and _LOST_TEST in message:
         return Conflict

@@ -25,6 +25,7 @@ from kube.responses import parse_error, parse_event, parse_object, parse_page
 
 WEBHOOK = "virtualmachine-validator.kubevirt.io"
 DENIED = f'admission webhook "{WEBHOOK}" denied the request'
+NO_SUCH_KIND = "the server could not find the requested resource"
 LOST_RACE = "the server rejected our request due to an error in our request"
 
 
@@ -37,6 +38,7 @@ def status(code: int, reason: str, message: str) -> bytes:
     [
         pytest.param(404, "NotFound", 'persistentvolumeclaims "c" not found', NotFound, id="missing-object"),
         pytest.param(404, "", "404 page not found", NotServed, id="missing-kind"),
+        pytest.param(404, "NotFound", NO_SUCH_KIND, NotServed, id="missing-kind-of-the-core-group"),
         pytest.param(404, "", "cluster c-1 not found", NotServed, id="a-proxy-that-lost-its-server"),
         pytest.param(409, "Conflict", "the object has been modified", Conflict, id="stale-version"),
         pytest.param(409, "AlreadyExists", '"c" already exists', AlreadyExists, id="name-taken"),
