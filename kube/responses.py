@@ -42,7 +42,7 @@ _REFUSAL: Final = re.compile(
 _LOST_TEST: Final = "the server rejected our request due to an error in our request"
 """What a failed JSON-patch `test` comes to (apimachinery, NewGenericServerResponse for 422)."""
 _NO_SUCH_KIND: Final = "the server could not find the requested resource"
-"""What a 404 about a kind says in some groups; others answer it in plain text (tried on kube-apiserver 1.36)."""
+"""What a 404 about a kind says in some groups; others answer in plain text (tried on kube-apiserver 1.36)."""
 _BEARER: Final = re.compile(r"(?i)\bbearer\s+\S+")
 _WORDS_LIMIT: Final = 2000
 """Characters kept of an answer that is no Status: a proxy's error page can be long."""
