@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from csi.controller.marks import Holder, Mark
+from csi.controller.marks import Mark
 from csi.errors import InUse, NotFound, TimedOut
-from harvester.kinds import MACHINES
-from kube.objects import uid_of
-from tests.attach.bench import CLUSTER
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from tests.attach.bench import Bench
 
 
@@ -62,6 +57,17 @@ def test_another_machines_volume_is_not_touched(bench: Bench) -> None:
     engine.unpublish("pvc-1", a)
     assert bench.is_ready(b, "pvc-1")
     assert bench.holder("pvc-1") == b
+
+
+def test_an_unmarked_volume_in_another_machine_is_not_waited_for(bench: Bench) -> None:
+    """What upstream attached to another machine has a host attachment there, which is no trace of this one."""
+    a, b, *_ = bench.machines
+    bench.claim("pvc-1", mark=Mark())
+    bench.plug(b, "pvc-1", "pvc-1")
+    bench.until(lambda: bench.is_ready(b, "pvc-1"))
+    bench.engine().unpublish("pvc-1", a, 2.0)
+    assert bench.is_ready(b, "pvc-1")
+    assert bench.holder("pvc-1") is None
 
 
 def test_a_claim_of_another_cluster_is_not_touched(bench: Bench) -> None:
@@ -177,7 +183,15 @@ def test_a_persons_disk_of_the_claim_is_not_detached(bench: Bench) -> None:
     assert bench.template(a) == ["my-disk"]
 
 
-def marked(bench: Bench, machine: str, since: datetime) -> Mark:
-    """Return the mark that a process left behind which died before it patched the machine."""
-    uid = uid_of(bench.admin.get(MACHINES, machine, bench.namespace))
-    return Mark(cluster=CLUSTER, attached_to=str(Holder(machine, uid, since)))
+def test_who_holds_a_volume(bench: Bench) -> None:
+    """For DeleteVolume: the machine that has it on any layer, whoever put it there; None for nobody."""
+    a, b, *_ = bench.machines
+    ours, theirs = bench.claim("pvc-1"), bench.claim("pvc-2")
+    engine = bench.engine()
+    assert engine.attachments.holder(ours.name) is None
+    engine.publish("pvc-1", a)
+    bench.plug(b, "my-disk", "pvc-2")
+    assert engine.attachments.holder(ours.name) == a
+    assert engine.attachments.holder(theirs.name) == b
+    engine.unpublish("pvc-1", a)
+    assert engine.attachments.holder(ours.name) is None
