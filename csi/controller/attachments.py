@@ -201,9 +201,9 @@ class Attachments:
         mark, holder = claim.mark.attached_to, claim.mark.holder
         anothers = holder is not None and holder.machine != name
         if not seen and (mark == FREE or anothers):
-            return
-        free = mark is not None and not anothers
-        legal = frozenset[str]() if free else self._nodes_of_others(volume, name)
+            return  # whoever wrote the mark has seen that this machine's host node had let go
+        shared = mark is None or anothers
+        legal = self._nodes_of_others(volume, name) if shared else frozenset[str]()
         self._released(claim, legal, deadline)
         self._holders.clear(claim, name, settled=seen or self._commits.settled(mark or ""))
         self._log.info("volume detached", volume=volume, machine=name)

@@ -195,9 +195,8 @@ class Committer:
 
     def _patience(self) -> float:
         silence = self._host.changes.patience.silence
-        if self._busy_since is None:
-            return silence
-        return max(self._pace.collect, min(silence, self._busy_since + self._pace.stuck - self._clock()))
+        stuck = 0.0 if self._busy_since is None else self._busy_since + self._pace.stuck - self._clock()
+        return min(silence, stuck) if stuck > 0 else silence
 
     # --- observe, plan ---
 

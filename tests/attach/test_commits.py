@@ -215,3 +215,14 @@ def test_a_machines_thread_lives_only_while_there_is_work(bench: Bench) -> None:
     engine.publish("pvc-1", a)
     engine.unpublish("pvc-1", a)
     poll(lambda: f"committer-{a}" not in {thread.name for thread in threading.enumerate()})
+
+
+def test_a_machine_that_hangs_is_not_looked_at_all_the_time(bench: Bench) -> None:
+    """Once it is known to be stuck it is looked at when a watch tells of it, and else as rarely as before."""
+    a, *_ = bench.machines
+    bench.claim("pvc-1")
+    bench.host.pause("handler")
+    engine = bench.engine(replace(QUICK, stuck=0.1))
+    with pytest.raises(TimedOut):
+        engine.publish("pvc-1", a, 2.0)
+    assert bench.server.requests.count("get", MACHINES, bench.user) < 15

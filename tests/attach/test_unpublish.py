@@ -60,7 +60,7 @@ def test_another_machines_volume_is_not_touched(bench: Bench) -> None:
 
 
 def test_an_unmarked_volume_in_another_machine_is_not_waited_for(bench: Bench) -> None:
-    """What upstream attached to another machine has a host attachment there, which is no trace of this one."""
+    """What upstream attached to another machine has a host attachment there: no trace of this one."""
     a, b, *_ = bench.machines
     bench.claim("pvc-1", mark=Mark())
     bench.plug(b, "pvc-1", "pvc-1")
