@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import click
+
 from sim.simulation import PROFILES, Simulation
 
 if TYPE_CHECKING:

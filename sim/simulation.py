@@ -25,7 +25,7 @@ from sim.host.host import Host, HostFailed
 from sim.host.profile import INSTANT, PROFILES
 from sim.host.releases import release
 from sim.host.seed import seed
-from sim.host.world import World
+from sim.host.world import World, objects
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,7 +104,7 @@ class Simulation:
         self.admin = self._client(stack, "admin", self.server.admin_kubeconfig())
         guest = f"system:serviceaccount:{self.namespace}:{self._world.account}"
         self._kubeconfig("guest-role", self._user(guest))
-        seed(self.admin, self._world, self._release)
+        seed(self.admin, objects(self._world, self._release))
         controllers = self._client(stack, "controllers", self._user(HOST_ACCOUNT, MASTERS))
         disks = GuestDisks(self.directory / NODES, LoopDevices() if self._loops else PlainFiles())
         images = Images(self.directory / IMAGES)

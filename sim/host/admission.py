@@ -56,9 +56,13 @@ class Webhook:
 
 
 class Admission:
-    """All webhooks of a Harvester 1.9 host. Until `look_at` names what to look at, everything passes."""
+    """All webhooks of a Harvester 1.9 host. Until `look_at` names what to look at, everything passes.
 
-    def __init__(self) -> None:
+    `controllers` is the user that the host's controllers are, where it is none of KubeVirt's accounts.
+    """
+
+    def __init__(self, controllers: str = HOST_ACCOUNT) -> None:
+        self._controllers = controllers
         self._cache: Cache | None = None
         self._quotas: dict[str, int] = {}
 
@@ -76,7 +80,7 @@ class Admission:
         templates = ("", "status")
         return (
             Webhook(KUBEVIRT_MACHINES, MACHINES, ("CREATE", "UPDATE"), _machine),
-            Webhook(KUBEVIRT_INSTANCES, INSTANCES, ("UPDATE",), _instance),
+            Webhook(KUBEVIRT_INSTANCES, INSTANCES, ("UPDATE",), self._instance),
             Webhook(HARVESTER, MACHINES, ("CREATE", "UPDATE"), self._claims_of_machine, templates),
             Webhook(HARVESTER, CLAIMS, ("CREATE",), self._new_claim),
             Webhook(HARVESTER, CLAIMS, ("DELETE",), self._claim_deletion),
@@ -102,6 +106,12 @@ class Admission:
         words = ", ".join(f"{key}: requests.storage={format_bytes(size)}" for key, size in shown.items())
         claim = f'persistentvolumeclaims "{request.name}" is forbidden: '
         return Denied("", f"{claim}exceeded quota: {QUOTA}, {words}")
+
+    def _instance(self, request: AdmissionRequest) -> Refusal | None:
+        if request.object is None or request.old_object is None:
+            return None
+        by_kubevirt = request.user.startswith(KUBEVIRT) or request.user == self._controllers
+        return refusals.refuse_instance_update(request.object, request.old_object, by_kubevirt=by_kubevirt)
 
     def _claims_of_machine(self, request: AdmissionRequest) -> Refusal | None:
         if self._cache is None or request.object is None or is_terminating(request.object):
@@ -135,13 +145,6 @@ def _machine(request: AdmissionRequest) -> Refusal | None:
     if request.object is None or is_terminating(request.object):
         return None
     return refusals.refuse_machine(request.object, request.old_object)
-
-
-def _instance(request: AdmissionRequest) -> Refusal | None:
-    if request.object is None or request.old_object is None:
-        return None
-    by_kubevirt = request.user.startswith(KUBEVIRT)
-    return refusals.refuse_instance_update(request.object, request.old_object, by_kubevirt=by_kubevirt)
 
 
 def _requested(claim: Object | None) -> int:

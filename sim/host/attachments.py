@@ -12,12 +12,12 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from harvester.kinds import LONGHORN, LONGHORN_VOLUMES
+from kube.client import MergePatch
 from kube.errors import AlreadyExists, NotFound
 from kube.objects import is_terminating, mapping, name_of, text, uid_of
-from kube.resources import PODS, VOLUME_ATTACHMENTS, VOLUMES
-from kube.store import Key
+from kube.resources import PODS, VOLUME_ATTACHMENTS
 from sim.host import pods, shapes, words
-from sim.host.calls import amend, find, now, remove
+from sim.host.calls import amend, now, remove
 from sim.host.timers import Timers
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from kube.client import Client
     from kube.objects import Object
+    from kube.store import Key
     from sim.host.cache import Cache
     from sim.host.profile import Profile
 
@@ -65,10 +66,13 @@ class AttachmentController:
         self._profile = profile
         self._broken = broken
         self._detaching = Timers()
+        self._told: dict[str, Object] = {}
 
     def reconcile(self, key: Key) -> float | None:
         """Attach and detach the volume as its pods ask; return the seconds after which to look again."""
-        volume = find(self._api, VOLUMES, key)
+        volume = self._cache.volume(key.name)
+        if volume is None:
+            self._told.pop(key.name, None)
         wanted = self._wanted(volume)
         attachments = {text(a, "spec", "nodeName"): a for a in self._cache.attachments_of(key.name)}
         wait: float | None = None
@@ -129,17 +133,16 @@ class AttachmentController:
         remove(self._api, VOLUME_ATTACHMENTS, attachment)
 
     def _tell_longhorn(self, volume: Object | None, attachments: Mapping[str, Object]) -> None:
-        """Keep the state of Longhorn's own record of the volume."""
+        """Keep the state of Longhorn's own record of the volume; nobody else writes it."""
         if volume is None or is_terminating(volume) or text(volume, "spec", "csi", "driver") != LONGHORN:
             return
-        record = find(self._api, LONGHORN_VOLUMES, Key(words.LONGHORN_SYSTEM, name_of(volume)))
-        if record is None:
-            return
-        status = _longhorn_state(attachments, broken=name_of(volume) in self._broken)
-        shown = mapping(record, "status")
-        if any(shown.get(key) != value for key, value in status.items()):
+        name = name_of(volume)
+        status = _longhorn_state(attachments, broken=name in self._broken)
+        if self._told.get(name) != status:
+            patch = MergePatch({"status": status})
             with contextlib.suppress(NotFound):
-                amend(self._api, LONGHORN_VOLUMES, record, {"status": status}, "status")
+                self._api.patch(LONGHORN_VOLUMES, name, patch, words.LONGHORN_SYSTEM, "status")
+            self._told[name] = status
 
 
 def _longhorn_state(attachments: Mapping[str, Object], *, broken: bool) -> Object:

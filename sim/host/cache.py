@@ -1,7 +1,8 @@
 """What the controllers have seen of the cluster: the stores of their informers, and how they look into them.
 
-The trap: it may be behind. It finds work and proves presence; before something is created or let go because
-another thing is absent, that is read live.
+The trap: it may be behind. It finds work and proves presence, and "nothing to do" may be said on it, since
+any change comes as another look; before something is created or let go because another thing is absent,
+that is read live.
 """
 
 from __future__ import annotations
@@ -103,6 +104,10 @@ class Cache:
     def storage_classes(self) -> Sequence[Object]:
         """Return all storage classes."""
         return self._stores[STORAGE_CLASSES].list()
+
+    def pod(self, namespace: str, name: str) -> Object | None:
+        """Return the pod, if it has been seen."""
+        return self._stores[PODS].get(name, namespace)
 
     def pods_of(self, owner: str) -> Sequence[Object]:
         """Return the pods whose controller has this UID."""

@@ -89,17 +89,18 @@ class ClaimController:
 
     def reconcile(self, key: Key) -> float | None:
         """Bring the claim one step on; return the seconds after which to look again."""
+        seen = self._cache.claim(key.namespace, key.name)
+        if seen is None or _is_settled(seen):
+            return None
         claim = find(self._api, CLAIMS, key)
-        if claim is None:
+        if claim is None or _is_settled(claim):
             return None
         if is_terminating(claim):
             self._free(claim)
             return None
         if words.PVC_PROTECTION not in strings(claim, "metadata", "finalizers"):
             claim = self._protect(claim)
-        if text(claim, "status", "phase") == words.BOUND:
-            return None
-        return self._bind(claim)
+        return None if text(claim, "status", "phase") == words.BOUND else self._bind(claim)
 
     def _bind(self, claim: Object) -> float | None:
         storage_class = self._class(claim)
@@ -168,6 +169,12 @@ class ClaimController:
                 self._binding.forget(uid_of(claim))
 
 
+def _is_settled(claim: Object) -> bool:
+    """Tell whether the claim is bound, protected and not going: nothing is to be done about it."""
+    protected = words.PVC_PROTECTION in strings(claim, "metadata", "finalizers")
+    return protected and text(claim, "status", "phase") == words.BOUND and not is_terminating(claim)
+
+
 class VolumeController:
     """Works on volumes by name: removes those whose claim is gone, with their data."""
 
@@ -178,8 +185,8 @@ class VolumeController:
 
     def reconcile(self, key: Key) -> None:
         """Remove the volume when its claim is gone and no VolumeAttachment names it any more."""
-        volume = find(self._api, VOLUMES, key)
-        if volume is None or self._claimed(volume):
+        volume = self._cache.volume(key.name)
+        if volume is None or self._is_claimed(volume):
             return
         if text(volume, "status", "phase") != "Released":
             volume = amend(self._api, VOLUMES, volume, {"status": {"phase": "Released"}}, "status")
@@ -194,7 +201,11 @@ class VolumeController:
         if left is not None:
             release(self._api, VOLUMES, left, words.PV_PROTECTION)
 
-    def _claimed(self, volume: Object) -> bool:
+    def _is_claimed(self, volume: Object) -> bool:
+        """Tell whether the volume's claim is there; that it is not is looked up live."""
         reference = mapping(volume, "spec", "claimRef")
-        claim = find(self._api, CLAIMS, Key(text(reference, "namespace"), text(reference, "name")))
-        return claim is not None and uid_of(claim) == text(reference, "uid")
+        key = Key(text(reference, "namespace"), text(reference, "name"))
+        seen = self._cache.claim(*key)
+        if seen is None or uid_of(seen) != text(reference, "uid"):
+            seen = find(self._api, CLAIMS, key)
+        return seen is not None and uid_of(seen) == text(reference, "uid")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from kube.objects import dig, is_terminating, items, mapping, namespace_of, strings, text, uid_of
 from kube.resources import PODS
 from sim.host import shapes, words
-from sim.host.calls import amend, find, now
+from sim.host.calls import amend, now
 from sim.host.timers import Timers
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class PodController:
 
     def reconcile(self, key: Key) -> float | None:
         """Bring the pod one step on; return the seconds after which to look again."""
-        pod = find(self._api, PODS, key)
+        pod = self._cache.pod(key.namespace, key.name)
         if pod is None or is_terminating(pod) or shapes.is_ready(pod) or shapes.has_ended(pod):
             return None
         left = self._starting.left(uid_of(pod), self._profile().pod_start)

@@ -13,14 +13,13 @@ import yaml
 from kube.errors import AlreadyExists
 from kube.objects import items, name_of, namespace_of, text
 from kube.resources import CRDS
-from sim.host import world
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kube.client import Client
     from kube.objects import Object
-    from sim.host.releases import Release
+    from kube.resources import Resource
 
 DEFINITIONS: Final = Path(__file__).parent / "crds"
 SERVED_LIMIT: Final = 20.0
@@ -34,10 +33,10 @@ def definitions() -> Iterator[Object]:
         yield from yaml.safe_load_all(file.read_text())
 
 
-def seed(api: Client, what: world.World, release: Release) -> None:
-    """Create the kinds and the objects of the world; what is there already stays as it is."""
+def seed(api: Client, objects: Iterable[tuple[Resource, Object]]) -> None:
+    """Create the host's kinds, then the objects; what is there already stays as it is."""
     install(api)
-    for resource, obj in world.objects(what, release):
+    for resource, obj in objects:
         with contextlib.suppress(AlreadyExists):
             api.create(resource, obj, namespace_of(obj) or None)
 

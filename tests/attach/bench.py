@@ -76,13 +76,13 @@ class Engine:
         self.host.close()
 
 
-def engine(client: Client, namespace: str, pace: Pace = QUICK, *, idle: float = 600.0) -> Engine:
+def engine(client: Client, namespace: str, pace: Pace, idle: float, patience: timedelta) -> Engine:
     """Put an engine together, as the composition root does, with times for a test."""
     claims = HostClaims(client, namespace)
     ownership = Ownership(None, CLUSTER)
     changes = Changes(Patience(silence=0.3, stall=8.0))
     host = HostView(client, namespace, claims, changes=changes, idle=idle)
-    holders = Holders(client, claims, HostClasses(client), ownership, patience=PATIENCE)
+    holders = Holders(client, claims, HostClasses(client), ownership, patience=patience)
     commits = Commits(host, holders, pace)
     host_attachments = HostAttachments(client, changes.patience)
     attachments = Attachments(host, claims, holders, commits, host_attachments, MachinesByName(), ownership)
@@ -127,11 +127,18 @@ class Bench:
         self._connect = connect
         self._stack = ExitStack()
 
-    def engine(self, pace: Pace = QUICK, *, idle: float = 600.0, limits: Limits = QUICK_CALLS) -> Engine:
+    def engine(
+        self,
+        pace: Pace = QUICK,
+        *,
+        idle: float = 600.0,
+        limits: Limits = QUICK_CALLS,
+        patience: timedelta = PATIENCE,
+    ) -> Engine:
         """Start one more process, with the guest's role."""
         client = self._connect(limits)
         self._stack.callback(client.close)
-        started = engine(client, self.namespace, pace, idle=idle)
+        started = engine(client, self.namespace, pace, idle, patience)
         self._stack.callback(started.close)
         return started
 

@@ -166,11 +166,11 @@ def test_what_is_not_yet_committed_is_withdrawn(bench: Bench) -> None:
     for name in ("pvc-1", "pvc-2", "pvc-3"):
         bench.claim(name)
     engine = bench.engine()
-    bench.host.profile = Profile(pod_start=0.6)
+    bench.host.profile = Profile(pod_start=2.0)
     first = Call(lambda: engine.publish("pvc-1", a))
     bench.until(lambda: bench.template(a) == ["pvc-1"])
     with pytest.raises(TimedOut, match="to come to rest"):
-        engine.publish("pvc-2", a, 0.2)
+        engine.publish("pvc-2", a, 0.8)
     engine.unpublish("pvc-2", a)
     assert bench.holder("pvc-2") == ""
     first.result()

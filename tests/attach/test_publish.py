@@ -218,7 +218,7 @@ def test_when_the_time_is_over_the_error_says_what_it_was_waiting_for(bench: Ben
     engine = bench.engine()
     bench.host.pause("handler")
     with pytest.raises(TimedOut, match=f"disk status of VM {a} .volume pvc-1: phase AttachedToNode"):
-        engine.publish("pvc-1", a, 0.5)
+        engine.publish("pvc-1", a, 1.5)
     bench.host.resume("handler")
     engine.publish("pvc-1", a)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
@@ -10,13 +11,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from csi.controller.marks import Holder, Mark
+from csi.deadline import Deadline
 from csi.errors import Busy, InUse, Unavailable
+from csi.model import NodeId, PublishRequest, VolumeId
 from harvester.kinds import MACHINES
 from kube.objects import uid_of
 from kube.resources import CLAIMS
 from sim.apiserver.faults import Delay, Fail, LoseAnswer, Refuse, calls
 from sim.host.profile import Profile
-from tests.attach.bench import CLUSTER, NOT_FINAL, QUICK_CALLS, Call, asked_again, poll
+from tests.attach.bench import CLUSTER, DISK, NOT_FINAL, QUICK_CALLS, Call, asked_again, poll
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -107,7 +110,7 @@ def left_behind(bench: Bench, machine: str, since: datetime) -> Mark:
 def test_the_mark_of_a_dead_process_is_taken_over_when_no_patch_can_be_left_of_it(bench: Bench) -> None:
     """A young mark holds the volume although its machine shows nothing; an old one does not."""
     a, b, *_ = bench.machines
-    engine = bench.engine()
+    engine = bench.engine(patience=timedelta(seconds=3))
     bench.claim("pvc-1", mark=left_behind(bench, a, bench.now()))
     with pytest.raises(InUse, match=a):
         engine.publish("pvc-1", b)
@@ -122,14 +125,18 @@ def test_a_patch_that_arrives_late_is_not_missed(bench: Bench) -> None:
     """While a patch with an unknown outcome may still arrive, a detach that sees nothing does not say OK."""
     a, *_ = bench.machines
     bench.claim("pvc-1")
-    engine = bench.engine(limits=replace(QUICK_CALLS, answer=0.2))
-    late = bench.faults.add(calls("patch", MACHINES), Delay(0.5))
+    limits = replace(QUICK_CALLS, answer=0.6)
+    engine, deadline = bench.engine(limits=limits, patience=timedelta(seconds=6)), Deadline(60)
+    late = bench.faults.add(calls("patch", MACHINES), Delay(2.0))
+    request = PublishRequest(VolumeId("pvc-1"), NodeId(a), DISK)
+    publishing = Call(partial(engine.attachments.publish, request, deadline))
+    poll(lambda: late.hits == 1)
+    deadline.cancel()
+    assert isinstance(publishing.error(), NOT_FINAL)
     with pytest.raises(NOT_FINAL):
-        engine.publish("pvc-1", a, 0.25)
-    assert late.hits == 1
-    with pytest.raises(NOT_FINAL):
-        engine.unpublish("pvc-1", a, 0.1)
+        engine.unpublish("pvc-1", a)
     asked_again(partial(engine.unpublish, "pvc-1", a))
+    poll(lambda: bench.server.requests.count("patch", MACHINES, bench.user) > 0)
     assert bench.is_gone(a, "pvc-1")
 
 
@@ -184,7 +191,7 @@ def test_who_has_lost_the_volume_while_waiting_does_not_plug_it(bench: Bench) ->
     for name in ("first", "pvc-1"):
         bench.claim(name)
     one, other = bench.engine(), bench.engine()
-    bench.host.profile = Profile(pod_start=1.5)
+    bench.host.profile = Profile(pod_start=4.0)
     first = Call(partial(one.publish, "first", a))
     bench.until(lambda: bench.template(a) == ["first"])
     waiting = Call(partial(one.publish, "pvc-1", a))

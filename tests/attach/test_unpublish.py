@@ -116,7 +116,7 @@ def test_a_layer_that_hangs_is_named(bench: Bench) -> None:
     engine.publish("pvc-1", a)
     bench.host.pause("handler")
     with pytest.raises(TimedOut, match=r"disk status of VM .*phase Ready"):
-        engine.unpublish("pvc-1", a, 0.6)
+        engine.unpublish("pvc-1", a, 1.5)
     bench.host.resume("handler")
     engine.unpublish("pvc-1", a)
 
@@ -164,11 +164,11 @@ def test_a_migrating_machine_is_waited_for(bench: Bench) -> None:
     bench.claim("pvc-1")
     engine = bench.engine()
     engine.publish("pvc-1", a)
-    bench.host.profile = replace(bench.host.profile, migrate=1.0)
+    bench.host.profile = replace(bench.host.profile, migrate=2.5)
     bench.host.migrate(a)
     bench.until(lambda: bench.is_migrating(a))
     with pytest.raises(TimedOut, match="the VM migrates"):
-        engine.unpublish("pvc-1", a, 0.2)
+        engine.unpublish("pvc-1", a, 0.6)
     engine.unpublish("pvc-1", a)
     assert bench.attachments("pvc-1") == []
 

@@ -12,6 +12,8 @@ import itertools
 import json
 import os
 import ssl
+import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,15 +22,19 @@ from urllib.parse import urlsplit
 import pytest
 
 from kube.config import connect, from_kubeconfig
+from kube.errors import NotServed, TooManyRequests
 from kube.objects import text
-from kube.resources import NAMESPACES
+from kube.resources import CRDS, NAMESPACES
 from sim.apiserver.server import ApiServer
 from tests.real.apiserver import Settings, User, real_apiserver
+
+from . import shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kube.objects import Json, Object
+    from kube.resources import Resource
     from kube.rest import RestClient
 
 REAL_VARIABLE = "HARVESTER_COMPANION_REAL"
@@ -169,3 +175,25 @@ def api(server: Server, admin: RestClient) -> Api:
     namespace: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "contract-"}}
     name = text(admin.create(NAMESPACES, namespace), "metadata", "name")
     return Api(admin, name, server.kubeconfig(server.admin_token, name), server)
+
+
+@pytest.fixture(scope="session")
+def widgets(admin: RestClient) -> None:
+    """Define the custom kinds, and wait until they are served."""
+    for definition in shapes.DEFINITIONS:
+        admin.create(CRDS, definition)
+    for resource in (shapes.WIDGETS, shapes.GADGETS):
+        _await_served(admin, resource)
+
+
+def _await_served(admin: RestClient, resource: Resource) -> None:
+    """A real server serves a new kind a moment after its definition is stored."""
+    end = time.monotonic() + CALL_LIMIT
+    while time.monotonic() < end:
+        try:
+            admin.list(resource)
+        except (NotServed, TooManyRequests):
+            threading.Event().wait(0.05)
+        else:
+            return
+    pytest.fail(f"{resource.qualified} is not served")

@@ -13,7 +13,6 @@ from sim.host.claims import capacity
 
 if TYPE_CHECKING:
     from sim.simulation import Simulation
-
     from tests.support.onhost import OnHost
 
 ONE = "guest-a-node-1"

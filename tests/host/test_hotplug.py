@@ -11,12 +11,11 @@ from kube.errors import Refused
 from kube.objects import items, text
 from kube.resources import PODS, VOLUME_ATTACHMENTS
 from sim.host.profile import INSTANT, Profile
-from tests.support.watching import history
+from tests.support.watching import history, in_order
 
 if TYPE_CHECKING:
-    from sim.simulation import Simulation
-
     from kube.objects import Object
+    from sim.simulation import Simulation
     from tests.support.onhost import OnHost
 
 ONE, TWO = "guest-a-node-1", "guest-a-node-2"
@@ -31,12 +30,6 @@ def volume_a(instance: Object) -> tuple[str, str, bool] | None:
     return None
 
 
-def in_order(seen: list[object], *expected: object) -> bool:
-    """Tell whether the expected were seen, in this order, with anything in between."""
-    rest = iter(seen)
-    return all(any(each == one for one in rest) for each in expected)
-
-
 def test_an_attach_passes_every_phase(on_host: OnHost) -> None:
     """A volume is AttachedToNode before its pod is ready, mounted with the pod's UID, and Ready with a
     target."""
@@ -45,7 +38,7 @@ def test_an_attach_passes_every_phase(on_host: OnHost) -> None:
         on_host.plugged(ONE, "a")
         on_host.until(lambda: ("Ready", "sda", True) in seen)
     steps = (("AttachedToNode", "", False), ("AttachedToNode", "", True), ("MountedToPod", "", True))
-    assert in_order([*seen], None, *steps, ("Ready", "sda", True))
+    assert in_order(seen, None, *steps, ("Ready", "sda", True))
 
 
 def test_a_detach_passes_every_phase(on_host: OnHost) -> None:
@@ -56,7 +49,7 @@ def test_a_detach_passes_every_phase(on_host: OnHost) -> None:
         on_host.unplugged(ONE, "a")
         on_host.until(lambda: seen[-1] is None)
     steps = (("Ready", "", True), ("UnMountedFromPod", "", True), ("Detaching", "", True))
-    assert in_order([*seen], ("Ready", "sda", True), *steps, None)
+    assert in_order(seen, ("Ready", "sda", True), *steps, None)
     assert on_host.pods() == {}
 
 
@@ -69,7 +62,7 @@ def test_a_second_attach_swaps_the_pod_of_the_first(on_host: OnHost) -> None:
     with history(on_host.api, INSTANCES, on_host.namespace, volume_a) as seen:
         on_host.plugged(ONE, "b")
         on_host.until(lambda: len(on_host.pods()) == 1)
-    assert in_order([*seen], ("Ready", "sda", True), ("Ready", "sda", False), ("Ready", "sda", True))
+    assert in_order(seen, ("Ready", "sda", True), ("Ready", "sda", False), ("Ready", "sda", True))
     assert list(on_host.pods().values()) == [{"a", "b"}]
     assert not first & set(on_host.pods())
     assert on_host.shown(ONE, "b") == ("Ready", "sdb")
@@ -128,7 +121,7 @@ def test_a_name_is_used_again_after_its_entry_is_gone(on_host: OnHost) -> None:
         on_host.plug(ONE, "a")
         on_host.until(lambda: on_host.phase(ONE, "a") == "Ready")
         on_host.until(lambda: seen[-1] == ("Ready", "sda", True))
-    assert in_order([*seen], ("Ready", "sda", True), None, ("Ready", "sda", True)) or seen == [
+    assert in_order(seen, ("Ready", "sda", True), None, ("Ready", "sda", True)) or seen == [
         ("Ready", "sda", True)
     ]
 

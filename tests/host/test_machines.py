@@ -15,7 +15,6 @@ from sim.host.profile import INSTANT, Profile
 
 if TYPE_CHECKING:
     from sim.simulation import Simulation
-
     from tests.support.onhost import OnHost
 
 ONE, TWO = "guest-a-node-1", "guest-a-node-2"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kube.informer import Informer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from kube.client import Client
     from kube.objects import Object
@@ -40,3 +40,9 @@ def history(
         yield seen
     finally:
         informer.stop()
+
+
+def in_order(seen: Sequence[object], *expected: object) -> bool:
+    """Tell whether the expected were seen, in this order, with anything in between."""
+    rest = iter(seen)
+    return all(any(each == one for one in rest) for each in expected)
