@@ -73,6 +73,11 @@ def not_found(resource: Resource, name: str) -> Failure:
     return Failure(404, "NotFound", f'{resource.qualified} "{name}" not found', _details(resource, name))
 
 
+def no_such_kind() -> Failure:
+    """The core group has no such kind. The other groups answer that in plain text, see NoSuchPath."""
+    return Failure(404, "NotFound", "the server could not find the requested resource", {})
+
+
 def method_not_allowed() -> Failure:
     """The path is right, the verb is not."""
     message = "the server does not allow this method on the requested resource"

@@ -17,6 +17,7 @@ from sim.apiserver.failures import (
     NoSuchPath,
     bad_request,
     method_not_allowed,
+    no_such_kind,
     not_found,
     unpatchable,
     unsupported,
@@ -124,7 +125,7 @@ class Dispatcher:
         kind = self._kinds.find(resource.group, resource.version, resource.plural)
         itself = call.subresource or resource.plural == "namespaces"
         if kind is None or (call.namespace and not resource.namespaced and not itself):
-            raise NoSuchPath
+            raise NoSuchPath if resource.group else no_such_kind()
         if call.subresource and call.subresource not in kind.subresources:
             raise not_found(resource, call.name)
         return kind

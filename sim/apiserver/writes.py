@@ -23,6 +23,7 @@ from kube.objects import (
     uid_of,
     version_of,
 )
+from kube.quantity import parse_bytes
 from kube.resources import CLAIMS, CRDS, NAMESPACES, STORAGE_CLASSES
 from sim.apiserver import lifecycle
 from sim.apiserver.admission import AdmissionRequest, Allowed, Denied
@@ -105,6 +106,7 @@ class Writer:
             new = lifecycle.changed(kind, call.subresource, old.object, sent)
             new = self._admit("UPDATE", kind, call, key, new, old, dry_run=dry_run)
             lifecycle.check_change(kind, old.object, new)
+            self._check_growth(kind, old.object, new)
             try:
                 return new if dry_run else self._put(kind, key, old, new)
             except ChangedError:
@@ -192,6 +194,19 @@ class Writer:
         newest = max(defaults, key=lambda each: text(each, "metadata", "creationTimestamp"), default=None)
         return {"storageClassName": name_of(newest)} if newest else {}
 
+    def _check_growth(self, kind: Kind, old: Object, new: Object) -> None:
+        """Refuse what admission (PersistentVolumeClaimResize) refuses: growth of a class that has none."""
+        if kind.resource != CLAIMS or _requested(new) <= _requested(old):
+            return
+        place = Key("", text(new, "spec", "storageClassName"))
+        found = self._store.get(STORAGE_CLASSES.qualified, place)
+        if found is None or dig(found.object, "allowVolumeExpansion") is not True:
+            why = (
+                "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc"
+            )
+            message = f'{kind.resource.qualified} "{name_of(new)}" is forbidden: {why} must support resize'
+            raise forbidden(message, kind.resource, name_of(new))
+
     def _check_home(self, kind: Kind, call: Call, sent: Object) -> None:
         if not kind.resource.namespaced:
             return
@@ -249,6 +264,10 @@ class Writer:
         if (stored := self._store.get(kind.place, key)) is None:
             raise not_found(kind.resource, key.name)
         return stored
+
+
+def _requested(claim: Object) -> int:
+    return parse_bytes(text(claim, "spec", "resources", "requests", "storage")) or 0
 
 
 def _check_preconditions(kind: Kind, old: Stored, options: DeleteOptions) -> None:

@@ -80,7 +80,7 @@ def in_memory(
     """Start an in-memory server with the hooks; return the administrator's client and the outsider's."""
     server = stack.enter_context(ApiServer(hooks=[admission]))
     server.add_user(ACCOUNT.name, ACCOUNT.token, ACCOUNT.groups)
-    clients = []
+    clients: list[RestClient] = []
     for token in (server.admin_token, ACCOUNT.token):
         path = directory / f"{len(clients)}.kubeconfig"
         path.write_text(server.kubeconfig(token))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kube.client import MergePatch
-from kube.errors import AlreadyExists, Conflict, Invalid, NotFound
+from kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from kube.objects import dig, is_terminating, mapping, name_of, strings, text, uid_of, version_of
 from kube.resources import CLAIMS, CONFIG_MAPS, NODES, PODS, STORAGE_CLASSES, VOLUMES
 
@@ -79,18 +79,22 @@ def test_a_namespace_must_exist(api: Api) -> None:
         api.client.create(CONFIG_MAPS, config_map("a"), "nowhere")
 
 
-@pytest.mark.parametrize(
-    ("path", "code"),
-    [
-        ("/api/v1/namespaces/default/nonsense", 404),
-        ("/apis/example.invalid/v1/nonsense", 404),
-        ("/nonsense", 404),
-    ],
-)
-def test_a_path_that_leads_nowhere(api: Api, path: str, code: int) -> None:
-    """An unknown kind or page is a plain 404."""
+@pytest.mark.parametrize("path", ["/apis/example.invalid/v1/nonsense", "/nonsense"])
+def test_a_path_that_leads_nowhere(api: Api, path: str) -> None:
+    """An unknown kind of another group, or an unknown page, is a 404 in plain text."""
     answer = api.send("GET", path)
-    assert (answer.code, answer.body) == (code, "404 page not found\n")
+    assert (answer.code, answer.body) == (404, "404 page not found\n")
+
+
+def test_a_kind_that_the_core_group_does_not_have(api: Api) -> None:
+    """An unknown kind of the core group is a 404 with a Status that names no object."""
+    answer = api.send("GET", "/api/v1/namespaces/default/nonsense")
+    words = "the server could not find the requested resource"
+    assert (answer.code, text(answer.body, "message"), text(answer.body, "reason")) == (
+        404,
+        words,
+        "NotFound",
+    )
 
 
 def test_a_stale_replace_is_a_conflict(api: Api) -> None:
@@ -232,7 +236,11 @@ def test_a_claim_without_a_class_gets_the_default_one(api: Api) -> None:
 
 def test_the_spec_of_a_claim_is_fixed(api: Api) -> None:
     """A claim's mode stays; its volume is named once; its size grows once it is bound, and never shrinks."""
-    api.client.create(CLAIMS, claim("a"), api.namespace)
+    growing: Object = {"metadata": {"name": api.namespace}, "provisioner": "example.test/x"}
+    api.client.create(STORAGE_CLASSES, {**growing, "allowVolumeExpansion": True})
+    bound = claim("a")
+    bound["spec"]["storageClassName"] = api.namespace
+    api.client.create(CLAIMS, bound, api.namespace)
 
     def patch(body: Json, subresource: str | None = None) -> Object:
         return api.client.patch(CLAIMS, "a", MergePatch(body), api.namespace, subresource)
@@ -252,6 +260,9 @@ def test_the_spec_of_a_claim_is_fixed(api: Api) -> None:
         Invalid, match=r"spec.resources.requests.storage: Forbidden: field can not be less than"
     ):
         patch(size("1Gi"))
+    api.client.delete(STORAGE_CLASSES, api.namespace)
+    with pytest.raises(Forbidden, match="the storageclass that provisions the pvc must support resize"):
+        patch(size("4Gi"))
 
 
 def test_spec_and_status_are_written_apart(api: Api) -> None:
