@@ -96,7 +96,7 @@ class AttachmentController:
         return {
             text(pod, "spec", "nodeName"): pods.machine_of(pod)
             for pod in mounting
-            if not shapes.has_ended(pod)
+            if shapes.is_scheduled(pod) and not shapes.has_ended(pod)
         }
 
     def _attach(self, volume: Object, wanted: Mapping[str, str]) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from kube.client import Client
+    from kube.objects import Object
     from kube.resources import Resource
     from kube.store import Change
     from sim.host.admission import Admission
@@ -143,6 +144,12 @@ class Host:
         for controller in self._controllers.values():
             controller.hurry()
 
+    def look_again(self) -> None:
+        """Let every controller look at everything that has been seen, as an informer's resync does."""
+        for kind, informer in self._informers.items():
+            for obj in informer.store.list():
+                self._wake(kind, obj)
+
     # --- machines -----------------------------------------------------------------------------------
 
     def phase(self, machine: str) -> str:
@@ -210,9 +217,11 @@ class Host:
         self._admission.limit_storage(namespace, storage)
 
     def _dispatch(self, kind: Resource, change: Change) -> None:
-        for obj in (change.old, change.new):
-            if obj is not None:
-                for controller, key in self._routes.of(kind, obj):
-                    self._controllers[controller].add(key)
+        for obj in filter(None, (change.old, change.new)):
+            self._wake(kind, obj)
         with self._changed:
             self._changed.notify_all()
+
+    def _wake(self, kind: Resource, obj: Object) -> None:
+        for controller, key in self._routes.of(kind, obj):
+            self._controllers[controller].add(key)

@@ -42,7 +42,7 @@ class PodController:
         if pod is None or is_terminating(pod) or shapes.is_ready(pod) or shapes.has_ended(pod):
             return None
         left = self._starting.left(uid_of(pod), self._profile().pod_start)
-        unschedulable = self._unschedulable(pod)
+        unschedulable = "" if shapes.is_scheduled(pod) else self._unschedulable(pod)
         if unschedulable or not self._attached(pod):
             self._write(pod, _waiting(pod, unschedulable))
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ from kube.objects import items, name_of, namespace_of, text
 from kube.resources import CRDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from kube.client import Client
     from kube.objects import Object
@@ -27,10 +28,11 @@ SERVED_LIMIT: Final = 20.0
 POLL: Final = 0.05
 
 
-def definitions() -> Iterator[Object]:
-    """Return the definitions of the host's own kinds."""
-    for file in sorted(DEFINITIONS.glob("*.yaml")):
-        yield from yaml.safe_load_all(file.read_text())
+@functools.cache
+def definitions() -> tuple[Object, ...]:
+    """Return the definitions of the host's own kinds, which nobody may change: reading them takes a while."""
+    files = sorted(DEFINITIONS.glob("*.yaml"))
+    return tuple(each for file in files for each in yaml.safe_load_all(file.read_text()))
 
 
 def seed(api: Client, objects: Iterable[tuple[Resource, Object]]) -> None:

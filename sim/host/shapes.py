@@ -59,6 +59,12 @@ def has_ended(pod: Object) -> bool:
     return text(pod, "status", "phase") in words.FINAL
 
 
+def is_scheduled(pod: Object) -> bool:
+    """Tell whether a node has taken the pod; only then its volumes are attached."""
+    conditions = items(pod, "status", "conditions")
+    return any(text(c, "type") == "PodScheduled" and text(c, "status") == "True" for c in conditions)
+
+
 def claim_of(volume: Object) -> str:
     """Return the claim that backs a volume of a pod, machine or instance, or ""."""
     return text(volume, "persistentVolumeClaim", "claimName") or text(volume, "dataVolume", "name")

@@ -140,6 +140,7 @@ def test_an_lvm_claim_is_bound_by_its_first_pod(on_host: OnHost) -> None:
     on_host.until(lambda: on_host.phase(TWO, "a") == "AttachedToNode")
     (pod,) = on_host.pods()
     on_host.until(lambda: "affinity" in pod_words(on_host, pod))
+    assert on_host.attached("a") == []
 
 
 def pod_words(on_host: OnHost, pod: str) -> str:
