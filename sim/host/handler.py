@@ -47,6 +47,9 @@ class HandlerController:
 
     def reconcile(self, key: Key) -> float | None:
         """Do the next step for the instance; return the seconds after which to look again."""
+        seen = self._cache.instance(*key)
+        if seen is not None and self._is_settled(key, seen):
+            return None
         instance = find(self._api, INSTANCES, key)
         uid, _ = self._mounted.get(key, ("", frozenset()))
         if instance is None or uid != uid_of(instance):
@@ -60,6 +63,17 @@ class HandlerController:
         if shapes.is_migrating(instance) or not text(instance, "status", "nodeName"):
             return None
         return self._step(key, instance)
+
+    def _is_settled(self, key: Key, instance: Object) -> bool:
+        """Tell whether a running instance has what it asks for, and its status says so."""
+        uid, _ = self._mounted.get(key, ("", frozenset()))
+        return (
+            uid == uid_of(instance)
+            and shapes.phase_of(instance) == words.RUNNING
+            and not is_terminating(instance)
+            and plan_steps(instance, self._domain(key)) == Steps()
+            and not _changes(instance, self._status(key, instance))
+        )
 
     def _step(self, key: Key, instance: Object) -> float | None:
         """Tell what was done before, else do one more step and tell it: each step is seen by itself."""
@@ -87,10 +101,13 @@ class HandlerController:
 
     def _tell(self, key: Key, instance: Object) -> bool:
         """Write what is on the node; tell whether something was to be written."""
+        return self._write(instance, self._status(key, instance))
+
+    def _status(self, key: Key, instance: Object) -> Object:
         status: Object = {"volumeStatus": self._volume_status(key, instance)}
         if shapes.phase_of(instance) == words.RUNNING:
             status["conditions"] = running_conditions(instance, self._claims(instance))
-        return self._write(instance, status)
+        return status
 
     def _boot(self, key: Key, instance: Object) -> None:
         """Start the domain with all its disks."""
@@ -141,11 +158,15 @@ class HandlerController:
 
     def _write(self, instance: Object, status: Object) -> bool:
         """Merge into the status what differs; tell whether something did."""
-        before = mapping(instance, "status")
-        changes = {key: value for key, value in status.items() if before.get(key) != value}
+        changes = _changes(instance, status)
         if changes:
             amend(self._api, INSTANCES, instance, {"status": changes})
         return bool(changes)
+
+
+def _changes(instance: Object, status: Object) -> Object:
+    before = mapping(instance, "status")
+    return {key: value for key, value in status.items() if before.get(key) != value}
 
 
 def _off(instance: Object) -> Object:

@@ -97,7 +97,7 @@ class Host:
         def profile() -> Profile:
             return self._profile
 
-        yield Controller("machines", MachineController(api).reconcile)
+        yield Controller("machines", MachineController(api, cache).reconcile)
         yield Controller("instances", InstanceController(api, cache, hotplug, hosts).reconcile)
         yield Controller("handler", HandlerController(api, cache, self._disks, images, profile).reconcile)
         yield Controller("migrations", MigrationController(api, cache, hosts, profile).reconcile)

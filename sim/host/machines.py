@@ -23,16 +23,21 @@ if TYPE_CHECKING:
     from kube.client import Client
     from kube.objects import Object
     from kube.store import Key
+    from sim.host.cache import Cache
 
 
 class MachineController:
     """Works on VMs by name."""
 
-    def __init__(self, api: Client) -> None:
+    def __init__(self, api: Client, cache: Cache) -> None:
         self._api = api
+        self._cache = cache
 
     def reconcile(self, key: Key) -> None:
         """Bring the machine's instance and status to what the machine asks for."""
+        seen = self._cache.machine(*key)
+        if seen is None or _is_settled(seen, self._cache.instance(*key)):
+            return
         machine = find(self._api, MACHINES, key)
         if machine is None:
             return
@@ -91,6 +96,17 @@ class MachineController:
         )
         if status != mapping(machine, "status"):
             amend(self._api, MACHINES, machine, {"status": status}, "status")
+
+
+def _is_settled(machine: Object, instance: Object | None) -> bool:
+    """Tell whether the machine has all that it asks for, and its status says so."""
+    return (
+        not is_terminating(machine)
+        and words.MACHINE_FINALIZER in strings(machine, "metadata", "finalizers")
+        and plan_life(machine, instance) is Life.LEAVE
+        and (instance is None or not plan_spec(machine, instance))
+        and machine_status(machine, instance) == mapping(machine, "status")
+    )
 
 
 def _failed(failure: ApiError) -> Object:

@@ -87,7 +87,9 @@ class MigrationController:
         _, target = launchers
         node = text(target, "spec", "nodeName")
         state = {**mapping(instance, "status", "migrationState"), "endTimestamp": now(), "completed": True}
-        status = {"nodeName": node, "migrationState": state, "activePods": {uid_of(target): node}}
+        gone = dict.fromkeys(mapping(instance, "status", "activePods"))  # None takes a key out of a map
+        active = {**gone, uid_of(target): node}
+        status = {"nodeName": node, "migrationState": state, "activePods": active}
         amend(self._api, INSTANCES, instance, {"status": status})
         self._tell(migration, words.SUCCEEDED)
         return None
