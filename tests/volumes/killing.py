@@ -34,10 +34,11 @@ class MortalClient:
         self.calls.append(f"{verb} {resource.plural}")
         if dies and not self.sent:
             raise Killed
-        answer = call()
-        if dies:
-            raise Killed
-        return answer
+        try:
+            return call()
+        finally:
+            if dies:
+                raise Killed  # Whatever the answer was: an error is one too.
 
     def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object:
         """See Client."""
