@@ -7,12 +7,12 @@ through the patch made here, and only for hot-pluggable volumes.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from harvester.kinds import INSTANCES, MACHINES
 from kube.client import JsonPatch
 from kube.errors import AlreadyExists, ApiError, NotFound
-from kube.objects import annotations_of, is_terminating, items, mapping, name_of, namespace_of, strings
+from kube.objects import annotations_of, is_terminating, items, mapping, name_of, namespace_of, strings, text
 from kube.resources import CLAIMS
 from sim.host import shapes, words
 from sim.host.calls import amend, find, release, remove
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from kube.objects import Object
     from kube.store import Key
     from sim.host.cache import Cache
+
+
+FAILURE: Final = "Failure"
+"""The condition that says why a machine's disks cannot be changed."""
 
 
 class MachineController:
@@ -90,7 +94,7 @@ class MachineController:
         status = machine_status(machine, instance)
         conditions = items(status, "conditions")
         status["conditions"] = (
-            shapes.without_condition(conditions, "Failure")
+            shapes.without_condition(conditions, FAILURE)
             if failure is None
             else shapes.with_condition(conditions, _failed(failure))
         )
@@ -106,12 +110,13 @@ def _is_settled(machine: Object, instance: Object | None) -> bool:
         and plan_life(machine, instance) is Life.LEAVE
         and (instance is None or not plan_spec(machine, instance))
         and machine_status(machine, instance) == mapping(machine, "status")
+        and not any(text(each, "type") == FAILURE for each in items(machine, "status", "conditions"))
     )
 
 
 def _failed(failure: ApiError) -> Object:
     return {
-        "type": "Failure",
+        "type": FAILURE,
         "status": "True",
         "reason": words.HOTPLUG_ERROR,
         "message": failure.message,

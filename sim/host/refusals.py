@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 SERIAL: Final = re.compile(r"[A-Za-z0-9_.+-]{0,256}")
 CAUSES_SHOWN: Final = 10
+HOTPLUG_BUSES: Final = frozenset({"scsi", "virtio"})
 RESERVED_CLASSES: Final = frozenset({"longhorn-static", "vmstate-persistence"})
 LONGHORN: Final = "driver.longhorn.io"
 GOLDEN_IMAGE: Final = "harvesterhci.io/goldenImage"
@@ -106,10 +107,21 @@ def _during_snapshot(machine: Object, old: Object | None) -> Iterator[str]:
 
 
 def refuse_instance_update(instance: Object, old: Object, *, by_kubevirt: bool) -> Refusal | None:
-    """Judge an update of an instance: only KubeVirt's own accounts may change its spec."""
-    if by_kubevirt or mapping(instance, "spec") == mapping(old, "spec"):
+    """Judge an update of an instance: only KubeVirt's own accounts change its spec, and not to any bus."""
+    spec, before = mapping(instance, "spec"), mapping(old, "spec")
+    if spec == before:
         return None
-    return invalid("update of VMI object is restricted")
+    if not by_kubevirt:
+        return invalid("update of VMI object is restricted")
+    hotplugged = {text(volume, "name") for volume in shapes.hotplug_volumes(instance)}
+    for disk in shapes.disks_of(spec):
+        bus = text(disk, "disk", "bus")
+        if text(disk, "name") in hotplugged and "disk" in disk and bus not in HOTPLUG_BUSES:
+            name = text(disk, "name")
+            return invalid(
+                f"hotplugged Disk {name} requires bus to be 'scsi' or 'virtio'. [{bus}] is not permitted."
+            )
+    return None
 
 
 # --- Harvester's webhook --------------------------------------------------------------------------

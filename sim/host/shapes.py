@@ -149,11 +149,6 @@ def machine_name(pod: Object) -> str:
     return labels_of(pod).get(words.MACHINE_NAME, "")
 
 
-def launchers(pods: Iterable[Object], instance: Object) -> list[Object]:
-    """Return the launcher pods of an instance: one, and two during a live migration."""
-    return [pod for pod in pods if owned_by(pod, uid_of(instance))]
-
-
 def with_condition(conditions: Iterable[Object], condition: Object) -> list[Object]:
     """Return the conditions with this one set; its place is kept when it was there."""
     kept = list(conditions)

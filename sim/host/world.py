@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sim.host.releases import Release
 
 DEFAULT_STORAGE: Final = "harvester-longhorn"
-MIRROR_ACCOUNT: Final = "docker-machine-driver-harvester"
+NODE_DRIVER: Final = "docker-machine-driver-harvester"
 BOOT_DISK: Final = "40Gi"
 CSI_DRIVER_CONFIG: Final = {
     LONGHORN: {"volumeSnapshotClassName": "longhorn-snapshot", "backupVolumeSnapshotClassName": "longhorn"}
@@ -128,7 +128,7 @@ def _setting(name: str, default: str, value: str = "") -> Object:
 def machine(name: str, world: World) -> Sequence[tuple[Resource, Object]]:
     """Return the boot claim and the VM of a guest node, as Rancher's node driver makes them."""
     claim = boot_claim(f"{name}-disk-0", world.namespace)
-    cluster = {GUEST_CLUSTER_LABEL: world.namespace, "harvesterhci.io/creator": MIRROR_ACCOUNT}
+    cluster = {GUEST_CLUSTER_LABEL: world.namespace, "harvesterhci.io/creator": NODE_DRIVER}
     labels = {**cluster, "harvesterhci.io/vmName": name, "harvesterhci.io/machineSetName": f"{name}-pool"}
     metadata = {
         "name": name,

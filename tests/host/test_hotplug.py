@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harvester.kinds import INSTANCES
+from harvester.kinds import INSTANCES, MACHINES
 from kube.errors import Refused
 from kube.objects import items, text
 from kube.resources import PODS, VOLUME_ATTACHMENTS
@@ -110,6 +110,23 @@ def test_a_missing_claim_blocks_all_others(on_host: OnHost) -> None:
     on_host.unplug(ONE, "ghost")
     on_host.until(lambda: on_host.phase(ONE, "b") == "Ready")
     on_host.until(lambda: on_host.condition(ONE, "Synchronized") is None)
+
+
+def test_a_wrong_bus_shows_as_a_failure_of_the_machine(on_host: OnHost) -> None:
+    """The machine's template is taken as it is; that its instance is refused stands in a condition of its
+    own."""
+    on_host.bound("a")
+    on_host.plug(ONE, "a", bus="sata")
+    on_host.until(lambda: "[sata] is not permitted" in failure(on_host))
+    assert on_host.phase(ONE, "a") == ""
+    on_host.unplug(ONE, "a")
+    on_host.until(lambda: failure(on_host) == "")
+
+
+def failure(on_host: OnHost) -> str:
+    """Return the message of the machine's Failure condition, "" without one."""
+    conditions = items(on_host.api.get(MACHINES, ONE, on_host.namespace), "status", "conditions")
+    return "".join(text(each, "message") for each in conditions if text(each, "type") == "Failure")
 
 
 def test_a_name_is_used_again_after_its_entry_is_gone(on_host: OnHost) -> None:

@@ -93,6 +93,17 @@ def test_only_kubevirt_changes_the_spec_of_an_instance() -> None:
     assert refuse_instance_update({**old, "metadata": {"labels": {"a": "b"}}}, old, by_kubevirt=False) is None
 
 
+@pytest.mark.parametrize(("bus", "refused"), [("scsi", False), ("virtio", False), ("sata", True)])
+def test_a_hotplugged_disk_has_a_bus_that_can_be_plugged(bus: str, refused: bool) -> None:
+    """KubeVirt's own patch of an instance is refused for a bus that takes no disks while it runs."""
+    volume = {"name": "a", "persistentVolumeClaim": {"claimName": "a", "hotpluggable": True}}
+    disks = [{"name": "a", "disk": {"bus": bus}}]
+    new: Object = {"spec": {"volumes": [volume], "domain": {"devices": {"disks": disks}}}}
+    words = f"hotplugged Disk a requires bus to be 'scsi' or 'virtio'. [{bus}] is not permitted."
+    refusal = refuse_instance_update(new, {"spec": {}}, by_kubevirt=True)
+    assert refusal == (Refusal(422, "Invalid", words) if refused else None)
+
+
 @pytest.mark.parametrize(
     ("held", "other", "provisioner", "refused"),
     [

@@ -50,10 +50,10 @@ class Guest:
         """Delete a claim."""
         self.api.delete(CLAIMS, claim, self.namespace)
 
-    def plug(self, machine: str, claim: str) -> None:
+    def plug(self, machine: str, claim: str, *, bus: str = "scsi") -> None:
         """Add a volume and a disk of the claim's name to the machine's template."""
         volume = {"name": claim, "persistentVolumeClaim": {"claimName": claim, "hotpluggable": True}}
-        disk = {"name": claim, "disk": {"bus": "scsi"}}
+        disk = {"name": claim, "disk": {"bus": bus}}
         volumes, disks = self._template(machine)
         self._patch(machine, (volumes, [*volumes, volume]), (disks, [*disks, disk]))
 
