@@ -22,9 +22,9 @@ NAMESPACE: Final = "metadata.namespace"
 _REQUIREMENTS: Final = re.compile(r",(?![^(]*\))")
 _KEY: Final = r"\s*(?P<key>[A-Za-z0-9]([\w./-]*[A-Za-z0-9])?)"
 _EXISTS: Final = re.compile(rf"\s*(?P<no>!)?{_KEY}\s*")
-_EQUALS: Final = re.compile(rf"{_KEY}\s*(?P<operator>=|==|!=)\s*(?P<value>[\w.-]*)\s*")
+_EQUALS: Final = re.compile(rf"{_KEY}\s*(?P<operator>==|!=|=)\s*(?P<value>[\w.-]*)\s*")
 _SET: Final = re.compile(rf"{_KEY}\s+(?P<operator>in|notin)\s*\((?P<values>[\w., -]*)\)\s*")
-_FIELD: Final = re.compile(r"\s*(?P<key>[^=!\s]+)\s*(?P<operator>=|==|!=)\s*(?P<value>.*?)\s*")
+_FIELD: Final = re.compile(r"\s*(?P<key>[^=!\s]+)\s*(?P<operator>==|!=|=)\s*(?P<value>.*?)\s*")
 
 
 def matcher(labels: str, fields: str, known_fields: Collection[str]) -> Test:

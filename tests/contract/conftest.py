@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from kube.config import connect, from_kubeconfig
-from kube.errors import NotServed, TooManyRequests
+from kube.errors import Forbidden, NotServed, TooManyRequests
 from kube.objects import text
 from kube.resources import CRDS, NAMESPACES
 from sim.apiserver.server import ApiServer
@@ -197,3 +197,21 @@ def _await_served(admin: RestClient, resource: Resource) -> None:
         else:
             return
     pytest.fail(f"{resource.qualified} is not served")
+
+
+@pytest.fixture
+def eventually(server: Server) -> Callable[[Callable[[], object]], None]:
+    """Return what repeats a call until it is not forbidden: a real server learns of roles a moment later."""
+
+    def repeat(call: Callable[[], object]) -> None:
+        for _ in range(100 if server.real else 1):
+            try:
+                call()
+            except Forbidden as error:
+                refused = error
+                threading.Event().wait(0.05)
+            else:
+                return
+        raise refused
+
+    return repeat
