@@ -116,6 +116,8 @@ class Simulation:
             hosts=self._world.hosts,
             admission=admission,
         )
+        if self._loops:
+            stack.callback(loops.drained, self.directory)
         stack.callback(self.host.stop)
         self.host.start()
         self._boot()

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import threading
+import time
 from typing import TYPE_CHECKING, Final
+
+import structlog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -12,6 +16,10 @@ if TYPE_CHECKING:
 LIMIT: Final = 10.0
 """Seconds that one losetup may take."""
 DELETED: Final = " (deleted)"
+DRAIN_LIMIT: Final = 3.0
+POLL: Final = 0.02
+
+log = structlog.get_logger()
 
 
 def attach(image: Path, *, readonly: bool = False) -> str:
@@ -38,6 +46,21 @@ def release(directory: Path) -> None:
     """Detach all loop devices below the directory: what a run that crashed left behind."""
     for device, _ in list(attached_below(directory)):
         detach(device)
+
+
+def drained(directory: Path, limit: float = DRAIN_LIMIT) -> bool:
+    """Wait up to `limit` seconds until no loop device is left below the directory; tell whether none is.
+
+    A device that anybody has open when it is detached, if only to look at it, goes a moment later.
+    """
+    end = time.monotonic() + limit
+    pause = threading.Event()
+    while left := list(attached_below(directory)):
+        if time.monotonic() > end:
+            log.warning("loop devices in use", devices=[device for device, _ in left])
+            return False
+        pause.wait(POLL)
+    return True
 
 
 def _losetup(*arguments: str) -> str:

@@ -36,7 +36,7 @@ def disks(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GuestDisks
     yield disks
     disks.close()
     if os.geteuid() == 0:
-        assert list(loops.attached_below(tmp_path)) == []
+        assert loops.drained(tmp_path)
 
 
 @pytest.fixture
@@ -142,4 +142,4 @@ def test_what_a_crash_left_is_released(images: Images, tmp_path: Path) -> None:
     images.create("pvc-1", SIZE, dirty=False)
     loops.attach(images.path("pvc-1"))
     loops.release(tmp_path)
-    assert list(loops.attached_below(tmp_path)) == []
+    assert loops.drained(tmp_path)

@@ -131,7 +131,7 @@ def test_nothing_is_left(tmp_path: Path) -> None:
         on_host.plugged(ONE, "a")
     assert {thread.name for thread in threading.enumerate() if thread not in before} == set()
     if ROOT:
-        assert list(loops.attached_below(tmp_path)) == []
+        assert loops.drained(tmp_path)
 
 
 def test_without_loop_devices_a_disk_is_a_link(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_what_a_crash_left_is_cleared_away(tmp_path: Path) -> None:
     image.write_bytes(bytes(1 << 20))
     loops.attach(image)
     with Simulation(tmp_path / "host", nodes=1):
-        assert list(loops.attached_below(tmp_path)) == []
+        assert loops.drained(tmp_path)
         assert not image.exists()
 
 
