@@ -9,9 +9,14 @@ is so fresh that nobody can have written to it yet.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from csi.errors import InUse
+
+UNTOUCHED: Final = (
+    "it is left untouched. If what is on it is needed, use it where it was made; else delete the PVC and "
+    "make a new one"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +66,10 @@ class Permission:
 def plan_content(seen: Content, permission: Permission) -> ContentPlan:
     """Decide; raises InUse with what was found when the disk must be left as it is."""
     if seen.ambivalent:
-        raise InUse("the disk carries several signatures that exclude each other; it is left untouched")
+        raise InUse(f"the disk carries several signatures that exclude each other; {UNTOUCHED}")
     if seen.signatures not in ((), (permission.wanted,)):
         found = " and ".join(seen.signatures)
-        raise InUse(f"the disk carries {found}, and {permission.wanted} is asked for; it is left untouched")
+        raise InUse(f"the disk carries {found}, and {permission.wanted} is asked for; {UNTOUCHED}")
     if seen.signatures and not (seen.marked and seen.never_mounted):
         return Use()
     proof = _proof(seen, permission)
@@ -80,8 +85,7 @@ def _proof(seen: Content, permission: Permission) -> str:
     if permission.fresh:
         return "fresh"
     raise InUse(
-        "the disk holds data without a known signature (a raw block volume? an encrypted disk?); "
-        "it is left untouched"
+        f"the disk holds data without a known signature (a raw block volume? an encrypted disk?); {UNTOUCHED}"
     )
 
 

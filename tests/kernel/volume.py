@@ -72,12 +72,11 @@ class Kubelet:
         """Plug VOLUME's disk in."""
         return self.on.plug(name, disk_identity(VOLUME), image=image)
 
-    def stage(self, seconds: float = 10) -> None:
+    def stage(self, seconds: float = 10, deadline: Deadline | None = None) -> None:
         """NodeStageVolume. Kubelet makes the directory."""
         Path(self.staging).mkdir(exist_ok=True)
-        self._node().stage(
-            StageRequest(VOLUME, self.staging, self.capability, self.context), Deadline(seconds)
-        )
+        request = StageRequest(VOLUME, self.staging, self.capability, self.context)
+        self._node().stage(request, deadline or Deadline(seconds))
 
     def publish(self, target: str | None = None, *, readonly: bool = False, seconds: float = 10) -> None:
         """NodePublishVolume."""
