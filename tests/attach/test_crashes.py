@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sim.apiserver.wire import HangUp
 from tests.attach.bench import NOT_FINAL, asked_again
+from tests.support.death import Death
 
 if TYPE_CHECKING:
-    from sim.apiserver.calls import Call
-    from sim.apiserver.faults import Moment
     from tests.attach.bench import Bench
 
 PARTS = 4
-
-
-class Death:
-    """The end of a process as the host sees it: from one of its calls on nothing more comes.
-
-    It dies before each of its calls, and after each write as well, when only the answer is lost. Between two
-    writes nothing changes on the host, so that dying after a read is the same as dying before the next call.
-    """
-
-    def __init__(self, user: str, at: int) -> None:
-        self.came = False
-        self._user = user
-        self._left = at
-        self._lock = threading.Lock()
-
-    def __call__(self, moment: Moment, call: Call) -> None:
-        """Be at a crash point."""
-        if call.user.name != self._user:
-            return
-        with self._lock:
-            if moment == "before" or call.writes:
-                self._left -= 1
-            self.came = self._left < 0
-        if self.came:
-            raise HangUp
 
 
 @pytest.mark.parametrize("part", range(PARTS))
