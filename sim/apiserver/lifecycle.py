@@ -7,16 +7,16 @@ about the metadata that is the server's own is ignored in silence, but for uid a
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from kube import resources as kube
-from kube.objects import dig, is_terminating, mapping, name_of, namespace_of, strings, text, uid_of
+from kube.objects import dig, is_terminating, mapping, name_of, namespace_of, strings, text
 from kube.quantity import parse_bytes
-from sim.apiserver.failures import Failure, bad_request, invalid
+from sim.apiserver.failures import invalid
 from sim.apiserver.kinds import STATUS
+from sim.apiserver.metadata import change_faults, metadata_faults, read_metadata, tidy
 from sim.apiserver.schema import faults, pruned
 
 if TYPE_CHECKING:
@@ -27,14 +27,6 @@ if TYPE_CHECKING:
     from kube.resources import Resource
     from sim.apiserver.kinds import Kind
 
-_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_NAME_RULE: Final = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    f"'{_SUBDOMAIN.pattern}')"
-)
-_RBAC: Final = "rbac.authorization.k8s.io"
-"""Names of roles and bindings are free: they hold colons."""
 _SERVERS_OWN: Final = ("namespace", "generateName", "creationTimestamp", "generation", "selfLink")
 _LEAVING: Final = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
@@ -86,7 +78,7 @@ def stamp(time: datetime) -> str:
 
 def newborn(kind: Kind, sent: Object, namespace: str, birth: Birth) -> Object:
     """Return what a create stores, before admission webhooks see it."""
-    metadata = _metadata(kind, sent, name_of(sent))
+    metadata = read_metadata(kind, sent, name_of(sent))
     if not metadata.get("name") and metadata.get("generateName"):
         metadata["name"] = f"{metadata['generateName']}{birth.suffix}"
     for key in ("resourceVersion", "managedFields", "namespace", "generation", *_LEAVING):
@@ -108,14 +100,14 @@ def newborn(kind: Kind, sent: Object, namespace: str, birth: Birth) -> Object:
 
 def changed(kind: Kind, subresource: str, old: Object, sent: Object) -> Object:
     """Return what an update stores in place of `old`: it equals `old` when nothing is to be written."""
-    metadata = _metadata(kind, sent, name_of(old))
+    metadata = read_metadata(kind, sent, name_of(old))
     known = mapping(old, "metadata")
     for key in _SERVERS_OWN:
         metadata.pop(key, None)
     for key in _LEAVING:
         metadata[key] = metadata.get(key) or known.get(key)
     metadata = {**{key: known[key] for key in ("uid", *_SERVERS_OWN) if key in known}, **metadata}
-    new = {"metadata": _tidy(metadata), **_body(kind, sent)}
+    new = {"metadata": tidy(metadata), **_body(kind, sent)}
     if subresource == STATUS:
         new = _only_status(kind, old, new)
     elif STATUS in kind.subresources:
@@ -128,19 +120,14 @@ def changed(kind: Kind, subresource: str, old: Object, sent: Object) -> Object:
 
 def check_new(kind: Kind, obj: Object) -> None:
     """Raise Failure (422) when a new object breaks the rules."""
-    name = name_of(obj)
-    causes = list(faults(obj, kind.schema))
-    if not name:
-        causes.insert(0, "metadata.name: Required value: name or generateName is required")
-    elif kind.resource.group != _RBAC and not _SUBDOMAIN.fullmatch(name):
-        causes.insert(0, f'metadata.name: Invalid value: "{name}": {_NAME_RULE}')
-    if causes:
-        raise invalid(kind.resource, name, causes)
+    if causes := [*metadata_faults(kind, obj), *faults(obj, kind.schema)]:
+        raise invalid(kind.resource, name_of(obj), causes)
 
 
 def check_change(kind: Kind, old: Object, new: Object) -> None:
     """Raise Failure (422) when an update breaks the rules."""
-    if causes := [*_metadata_faults(old, new), *faults(new, kind.schema), *_claim_faults(kind, old, new)]:
+    causes = [*change_faults(old, new), *metadata_faults(kind, new), *faults(new, kind.schema)]
+    if causes := [*causes, *_claim_faults(kind, old, new)]:
         raise invalid(kind.resource, name_of(old), causes)
 
 
@@ -180,31 +167,6 @@ def marks_first(kind: Kind) -> bool:
     return kind.resource == kube.PODS
 
 
-def _metadata(kind: Kind, sent: Object, name: str) -> Object:
-    """Return the metadata as the server's types would hold it: no null, nothing empty, strings in maps."""
-    metadata = sent.get("metadata") or {}
-    if not isinstance(metadata, dict):
-        raise bad_request(f"{kind.resource.kind} cannot be handled: metadata is no object")
-    if name_of(sent) and name_of(sent) != name:
-        said = name_of(sent)
-        raise bad_request(f"the name of the object ({said}) does not match the name on the URL ({name})")
-    for key in ("labels", "annotations"):
-        if not all(isinstance(value, str | None) for value in (metadata.get(key) or {}).values()):
-            raise _undecodable(
-                kind, f"json: cannot unmarshal into Go struct field ObjectMeta.metadata.{key} of type string"
-            )
-    return _tidy({**metadata, "managedFields": None})
-
-
-def _tidy(metadata: Object) -> Object:
-    return {key: value for key, value in metadata.items() if value not in (None, "", {}, [])}
-
-
-def _undecodable(kind: Kind, why: str) -> Failure:
-    named = kind.resource.kind
-    return bad_request(f'{named} in version "{kind.resource.version}" cannot be handled as a {named}: {why}')
-
-
 def _body(kind: Kind, sent: Object) -> Object:
     body = {key: value for key, value in sent.items() if key not in ("metadata", "apiVersion", "kind")}
     cleaned: Object = pruned(body, kind.schema) if kind.custom else _without_nulls(body)
@@ -240,23 +202,6 @@ def _only_status(kind: Kind, old: Object, new: Object) -> Object:
 def _counted(kind: Kind, obj: Object) -> Object:
     """Return the part whose changes metadata.generation counts."""
     return _without(obj, "metadata", *([STATUS] if STATUS in kind.subresources else []))
-
-
-def _metadata_faults(old: Object, new: Object) -> Iterator[str]:
-    if uid_of(new) != uid_of(old):
-        yield f'metadata.uid: Invalid value: "{uid_of(new)}": field is immutable'
-    asked = text(new, "metadata", "deletionTimestamp")
-    if asked != text(old, "metadata", "deletionTimestamp"):
-        yield f'metadata.deletionTimestamp: Invalid value: "{asked}": field is immutable'
-    if is_terminating(old):
-        known = strings(old, "metadata", "finalizers")
-        added = [each for each in strings(new, "metadata", "finalizers") if each not in known]
-        if added:
-            shown = ", ".join(f'"{each}"' for each in added)
-            yield (
-                "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being "
-                f"deleted, found new finalizers []string{{{shown}}}"
-            )
 
 
 def _claim_faults(kind: Kind, old: Object, new: Object) -> Iterator[str]:

@@ -6,6 +6,8 @@ import json
 import math
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from kube.objects import mapping, text
 from kube.resources import ACCESS_REVIEWS
 from sim.apiserver import patches, protobuf, strategic
@@ -44,6 +46,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 PLAIN: Final = "text/plain; charset=utf-8"
+_logger = structlog.get_logger()
 
 
 class Dispatcher:
@@ -92,6 +95,12 @@ class Dispatcher:
         except HangUp:
             self._log.add(call, 0)
             raise
+        except OSError:  # the client of a watch went away
+            raise
+        except Exception:
+            _logger.exception("request failed", verb=call.verb, path=call.path)
+            broken = Failure(500, "InternalError", "Internal error occurred: the server's log says more")
+            code, body, form = broken.code, _json(broken.status), JSON
         if LoseAnswer() in effects:
             self._log.add(call, 0)
             raise HangUp
@@ -248,10 +257,10 @@ def _decode(kind: Kind, request: HttpRequest) -> Object:
         raise bad_request(f"the object provided is unrecognized ({expected})")
     if kind.custom and not text(sent, "kind"):
         raise bad_request(f"the object provided is unrecognized ({expected}): Object 'Kind' is missing")
-    if text(sent, "kind") not in ("", resource.kind):
-        named = f'{text(sent, "kind")} in version "{resource.version}"'
+    if sent.get("kind") not in (None, "", resource.kind):
+        named = f'{sent["kind"]} in version "{resource.version}"'
         raise bad_request(f"{named} cannot be handled as a {resource.kind}: unknown conversion")
-    if (said := text(sent, "apiVersion")) not in ("", resource.api_version):
+    if (said := sent.get("apiVersion")) not in (None, "", resource.api_version):
         words = f"the API version in the data ({said}) does not match the expected API version"
         raise bad_request(f"{words} ({resource.api_version})")
     return sent

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
 
-import structlog
-
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,7 +27,6 @@ MAX_HEADERS: Final = 100
 HANDSHAKE_LIMIT: Final = 10.0
 STOP_LIMIT: Final = 10.0
 JSON: Final = "application/json"
-_log = structlog.get_logger()
 
 
 class HangUp(Exception):
@@ -37,7 +34,11 @@ class HangUp(Exception):
 
 
 class _BrokenRequest(Exception):
-    """What came is no request that can be answered in order; the text is for the log."""
+    """What came cannot be read on: it is answered with a code, and the connection ends."""
+
+    def __init__(self, code: int, words: str) -> None:
+        super().__init__(words)
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,13 @@ class Connection:
         self._socket.do_handshake()
         self._socket.settimeout(None)
         with self._socket.makefile("rb") as reader:
-            while self._keep and (request := _read_request(reader)):
-                self._keep = request.headers.get("connection", "").lower() != "close"
-                handler(request, self)
+            try:
+                while self._keep and (request := _read_request(reader)):
+                    self._keep = request.headers.get("connection", "").lower() != "close"
+                    handler(request, self)
+            except _BrokenRequest as broken:
+                self._keep = False
+                self.answer(broken.code, str(broken).encode(), "text/plain")
 
     def answer(self, code: int, body: bytes, content_type: str = JSON, headers: Iterable[str] = ()) -> None:
         """Send a whole answer."""
@@ -200,12 +205,8 @@ class Listener:
             connection.serve(self._handler)
         except HangUp:
             pass
-        except _BrokenRequest as error:
-            _log.info("broken request", error=str(error))
         except OSError:  # the client went away, or would not speak TLS with us
             pass
-        except Exception:  # noqa: BLE001 - the edge of the thread: the client sees a closed connection
-            _log.exception("request failed")
         finally:
             sock.close()
             with self._lock:
@@ -219,13 +220,15 @@ def _read_request(reader: BufferedReader) -> HttpRequest | None:
     try:
         method, target, _ = line.decode("latin-1").split()
     except ValueError:
-        raise _BrokenRequest("no request line") from None
+        raise _BrokenRequest(400, "no request line") from None
     headers = _read_headers(reader)
     if "transfer-encoding" in headers:
-        raise _BrokenRequest("a chunked body")
+        raise _BrokenRequest(411, "a chunked body")
     length = headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > MAX_BODY:
-        raise _BrokenRequest(f"a body of {length} bytes")
+    if not (length.isascii() and length.isdigit()):
+        raise _BrokenRequest(400, "a body of no length")
+    if int(length) > MAX_BODY:
+        raise _BrokenRequest(413, f"Request entity too large: limit is {MAX_BODY}")
     body = reader.read(int(length))
     return HttpRequest(method, target, headers, body) if len(body) == int(length) else None
 
@@ -238,4 +241,4 @@ def _read_headers(reader: BufferedReader) -> dict[str, str]:
             return headers
         name, _, value = line.partition(":")
         headers[name.strip().lower()] = value.strip()
-    raise _BrokenRequest("too many headers")
+    raise _BrokenRequest(431, "too many headers")

@@ -118,6 +118,9 @@ class Writer:
         if kind.custom and not version_of(sent):
             cause = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
             raise invalid(kind.resource, call.name, [cause])
+        if not name_of(sent):
+            about = f"the name of the object ({call.name} based on URL) was undeterminable"
+            raise bad_request(f"{about}: name must be provided")
 
         def change(old: Object) -> Object:
             if uid_of(sent) and uid_of(sent) != uid_of(old):

@@ -73,6 +73,27 @@ def test_what_is_malformed_is_refused(api: Api, sent: Object, words: str) -> Non
         api.client.get(CONFIG_MAPS, "a", api.namespace)
 
 
+@pytest.mark.parametrize(
+    ("metadata", "fault"),
+    [
+        pytest.param({"labels": {"x": "y" * 64}}, "metadata.labels: Invalid value", id="long-value"),
+        pytest.param({"labels": {"x": "y z"}}, "metadata.labels: Invalid value", id="space-in-a-value"),
+        pytest.param({"labels": {"y" * 64: ""}}, "metadata.labels: Invalid value", id="long-key"),
+        pytest.param({"labels": {"X/y": ""}}, "metadata.labels: Invalid value", id="prefix-of-a-key"),
+        pytest.param({"annotations": {"-x": ""}}, "metadata.annotations: Invalid value", id="annotation-key"),
+        pytest.param({"ownerReferences": [{"name": "x"}]}, "ownerReferences.uid: Invalid value", id="owner"),
+    ],
+)
+def test_labels_annotations_and_owners_have_rules(api: Api, metadata: Object, fault: str) -> None:
+    """A label's value is short and plain, keys have a form, an owner is named in full."""
+    with pytest.raises(Invalid, match=fault):
+        api.client.create(CONFIG_MAPS, config_map("a", **metadata), api.namespace)
+    annotations = {"example.test/X_y.z": "anything at all, " * 20}
+    api.client.create(CONFIG_MAPS, config_map("a", labels={"x": ""}, annotations=annotations), api.namespace)
+    with pytest.raises(Invalid, match=fault):
+        api.client.patch(CONFIG_MAPS, "a", MergePatch({"metadata": metadata}), api.namespace)
+
+
 def test_a_namespace_must_exist(api: Api) -> None:
     """Nothing is created where no namespace is."""
     with pytest.raises(NotFound, match='namespaces "nowhere" not found'):
@@ -122,6 +143,7 @@ def test_a_replace_is_of_the_named_object(api: Api) -> None:
     assert renamed.code == 400
     words = "the name of the object (b) does not match the name on the URL (a)"
     assert text(renamed.body, "message") == words
+    assert api.send("PUT", path, {"data": {"x": "y"}}).code == 400
     other = api.send("PUT", path, {**made, "metadata": {**made["metadata"], "uid": "other"}})
     assert other.code == 409
     assert f"UID in precondition: other, UID in object meta: {uid_of(made)}" in text(other.body, "message")
