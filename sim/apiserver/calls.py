@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _VERBS: Final[Mapping[str, str]] = {
     "GET": "get",
-    "HEAD": "get",
     "POST": "create",
     "PUT": "update",
     "PATCH": "patch",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Matches: TypeAlias = Callable[[Call], bool]
 
-LOGGED: Final = 200_000
+LOGGED: Final = 50_000
 """Requests that the log holds."""
 
 Moment: TypeAlias = Literal["before", "after"]
@@ -203,8 +203,10 @@ class Faults:
                 feed.freeze(frozen=False)
 
     def opened(self, feed: WatchFeed, call: Call) -> None:
-        """Take a watch under control."""
+        """Take a watch under control. One that opens while the server stops ends at once."""
         with self._lock:
+            if self.stopped.is_set():
+                feed.end()
             self._watches[feed] = call
             feed.freeze(frozen=any(matches(call) for matches in self._frozen))
 

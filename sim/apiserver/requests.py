@@ -218,7 +218,7 @@ class Dispatcher:
         )
         self._log.add(call, 200)
         try:
-            watch = ObjectWatch(self._store, kind, call.namespace, matches, options)
+            watch = ObjectWatch(self._store, kind, call, matches, options)
         except Failure as failure:
             connection.begin_stream()
             connection.send(_json({"type": "ERROR", "object": failure.status}) + b"\n")

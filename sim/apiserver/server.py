@@ -78,6 +78,7 @@ class ApiServer:
         )
         self._collector = Collector(self._store, kinds, writer)
         self.admin_token = secrets.token_hex(16)
+        """The bearer token of the user `admin`, who may do everything."""
         self.add_user(ADMIN, self.admin_token, (MASTERS,))
         self._port = port
         self._dispatcher = dispatcher

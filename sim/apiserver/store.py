@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kube.objects import Object
 
-HISTORY: Final = 20_000
+HISTORY: Final = 5_000
 """Events that are kept per kind; a watch from before them is answered with 410."""
 
 Line = TypeVar("Line")
@@ -191,7 +191,9 @@ class Store:
             self._commit(Event(gone.version, place, key, old, None, gone))
             return gone
 
-    def follow(self, place: str, follower: Follower, since: int | None) -> tuple[list[Stored], int]:
+    def follow(
+        self, place: str, follower: Follower, since: int | None
+    ) -> tuple[list[tuple[Key, Stored]], int]:
         """Offer all events after `since`, from now on until `leave`. The place "" means all kinds.
 
         Without `since` it begins now, and the present objects are returned, with their version.
@@ -206,7 +208,7 @@ class Store:
                     follower.offer(event)
             self._followers.setdefault(place, []).append(follower)
             present = sorted(table.objects.items(), key=_by_key) if since is None else []
-            return [stored for _, stored in present], self._version
+            return present, self._version
 
     def leave(self, place: str, follower: Follower) -> None:
         """Offer nothing more."""

@@ -11,7 +11,7 @@ import datetime
 import ipaddress
 import os
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from cryptography import x509
@@ -34,7 +34,7 @@ class Identity:
     """What the server shows, and what its clients trust. `server` holds the key: never log it."""
 
     ca: bytes
-    server: bytes
+    server: bytes = field(repr=False)
 
     def context(self) -> ssl.SSLContext:
         """Return the server's side of TLS."""

@@ -11,7 +11,7 @@ import contextlib
 import select
 import socket
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -43,12 +43,12 @@ class _BrokenRequest(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One request. The names of `headers` are in lower case."""
+    """One request. The names of `headers` are in lower case. They hold a credential: never log them."""
 
     method: str
     target: str
-    headers: Mapping[str, str]
-    body: bytes
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
 
 
 class Handler(Protocol):

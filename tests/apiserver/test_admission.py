@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kube.client import MergePatch
-from kube.errors import Forbidden, NotFound, Refused
+from kube.errors import Forbidden, NotFound, Refused, Unreachable
 from kube.objects import dig, mapping, name_of, text
 from kube.resources import CLAIMS, CONFIG_MAPS
 from sim.apiserver.admission import Allowed, Denied
@@ -35,9 +35,12 @@ class Hook:
     verdict: Verdict = field(default_factory=Allowed)
     asked: list[AdmissionRequest] = field(default_factory=list)
     client: RestClient | None = None
+    broken: bool = False
 
     def review(self, request: AdmissionRequest) -> Verdict:
         self.asked.append(request)
+        if self.broken:
+            raise ZeroDivisionError("the hook broke")
         if self.client is not None:
             self.client.list(CLAIMS)
         return self.verdict
@@ -140,6 +143,18 @@ def test_a_patch_that_lost_a_race_is_judged_again(connect_to: Connect) -> None:
         patched = client.patch(CONFIG_MAPS, "a", MergePatch({"data": {"x": "1"}}), HOME)
     assert patched["data"] == {"x": "1", "y": "1"}
     assert seen == [None, {"x": "1"}, {"y": "1"}, {"x": "1", "y": "1"}]
+
+
+def test_a_hook_that_breaks_is_told_without_secrets(
+    server: ApiServer, client: RestClient, hook: Hook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The client gets a 500, the log the trace, and nobody the token."""
+    hook.broken = True
+    with pytest.raises(Unreachable, match="Internal error occurred"):
+        client.create(CONFIG_MAPS, config_map("a"), HOME)
+    logged = capsys.readouterr().out
+    assert "the hook broke" in logged
+    assert server.admin_token not in logged
 
 
 def test_a_dry_run_says_so(server: ApiServer, hook: Hook) -> None:
