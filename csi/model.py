@@ -128,3 +128,22 @@ class NodeInfo:
 
     node: NodeId
     max_volumes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How much there is of something; `used` is what is not free, `available` what a plain user can have."""
+
+    total: int
+    used: int = 0
+    available: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeStats:
+    """NodeGetVolumeStats. None where nothing can be said; a raw block volume has a total of bytes only."""
+
+    bytes: Usage | None = None
+    inodes: Usage | None = None
+    trouble: str = ""
+    """What is wrong with the volume, for its owner; "" when nothing is known to be."""

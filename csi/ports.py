@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         StageRequest,
         Volume,
         VolumeId,
+        VolumeStats,
     )
 
 
@@ -75,4 +76,11 @@ class NodeService(Protocol):
 
     def unpublish(self, volume: VolumeId, target: str, deadline: Deadline) -> None:
         """Unmount and remove the target path; a missing one is done."""
+        ...
+
+    def stats(self, volume: VolumeId, path: str, deadline: Deadline) -> VolumeStats:
+        """Return figures and condition; NotFound when the volume is not mounted at the path.
+
+        May come beside any other call for the volume: it changes nothing, and must not keep others waiting.
+        """
         ...

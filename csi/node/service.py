@@ -15,6 +15,7 @@ from csi.node.commands import Hung
 from csi.node.mount_flags import check_flags
 from csi.node.publishing import Publishing
 from csi.node.staging import Staging, utc_now
+from csi.node.stats import Stats
 
 if TYPE_CHECKING:
     import threading
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from csi.deadline import Deadline
-    from csi.model import Capability, NodeId, NodePublishRequest, StageRequest, VolumeId
+    from csi.model import Capability, NodeId, NodePublishRequest, StageRequest, VolumeId, VolumeStats
     from csi.node.machine import Machine
 
 
@@ -33,6 +34,7 @@ class Node:
         self._node = node
         self._staging = Staging(machine, now)
         self._publishing = Publishing(machine, self._staging)
+        self._stats = Stats(machine)
         self._hung: dict[VolumeId, threading.Event] = {}
 
     def info(self) -> NodeInfo:
@@ -66,6 +68,10 @@ class Node:
         _check_path("target_path", target)
         with self._call(volume):
             self._publishing.unpublish(volume, target, deadline)
+
+    def stats(self, volume: VolumeId, path: str, deadline: Deadline) -> VolumeStats:
+        """Return figures and condition of what is mounted at the path."""
+        return self._stats.of(volume, path, deadline)
 
     @contextmanager
     def _call(self, volume: VolumeId) -> Iterator[None]:

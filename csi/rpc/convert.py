@@ -19,7 +19,7 @@ from csi.model import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from csi.model import NodeInfo, Volume
+    from csi.model import NodeInfo, Usage, Volume, VolumeStats
 
 
 def capability(message: csi_pb2.VolumeCapability) -> Capability:
@@ -112,3 +112,23 @@ def node_publish_request(message: csi_pb2.NodePublishVolumeRequest) -> NodePubli
 def node_info(info: NodeInfo) -> csi_pb2.NodeGetInfoResponse:
     """Answer NodeGetInfo."""
     return csi_pb2.NodeGetInfoResponse(node_id=info.node, max_volumes_per_node=info.max_volumes)
+
+
+def node_stats(stats: VolumeStats) -> csi_pb2.NodeGetVolumeStatsResponse:
+    """Answer NodeGetVolumeStats.
+
+    Without any figure an entry of unknown unit stands for them: kubelet takes an answer that has none for an
+    error and drops the condition with it (csi_client.go, NodeGetVolumeStats).
+    """
+    unit = csi_pb2.VolumeUsage.Unit
+    known = [_usage(of, in_) for of, in_ in ((stats.bytes, unit.BYTES), (stats.inodes, unit.INODES)) if of]
+    return csi_pb2.NodeGetVolumeStatsResponse(
+        usage=known or [csi_pb2.VolumeUsage()],
+        volume_condition=csi_pb2.VolumeCondition(
+            abnormal=bool(stats.trouble), message=stats.trouble or "nothing is known to be wrong"
+        ),
+    )
+
+
+def _usage(usage: Usage, unit: csi_pb2.VolumeUsage.Unit.ValueType) -> csi_pb2.VolumeUsage:
+    return csi_pb2.VolumeUsage(unit=unit, total=usage.total, used=usage.used, available=usage.available)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from csi.ports import NodeService
 
 _RPC = csi_pb2.NodeServiceCapability.RPC
-CAPABILITIES = (_RPC.STAGE_UNSTAGE_VOLUME,)
+CAPABILITIES = (_RPC.STAGE_UNSTAGE_VOLUME, _RPC.GET_VOLUME_STATS, _RPC.VOLUME_CONDITION)
 
 
 class Node:
@@ -88,3 +88,12 @@ class Node:
         with self._locks.hold(volume):
             self._node.unpublish(volume, request.target_path, deadline)
         return csi_pb2.NodeUnpublishVolumeResponse()
+
+    def NodeGetVolumeStats(
+        self, request: csi_pb2.NodeGetVolumeStatsRequest, deadline: Deadline
+    ) -> csi_pb2.NodeGetVolumeStatsResponse:
+        """Say how full the volume is and what is wrong with it; holds no lock, since it may hang."""
+        demand("volume_id", request.volume_id)
+        demand("volume_path", request.volume_path)
+        volume = VolumeId(request.volume_id)
+        return convert.node_stats(self._node.stats(volume, request.volume_path, deadline))

@@ -19,6 +19,7 @@ from csi.model import (
     NodePublishRequest,
     StageRequest,
     VolumeId,
+    VolumeStats,
     disk_identity,
 )
 from csi.node.machine import Machine, linux_machine
@@ -91,6 +92,10 @@ class Kubelet:
     def unstage(self, seconds: float = 10) -> None:
         """NodeUnstageVolume."""
         self._node().unstage(VOLUME, self.staging, Deadline(seconds))
+
+    def stats(self, path: str | None = None, volume: VolumeId = VOLUME) -> VolumeStats:
+        """NodeGetVolumeStats."""
+        return self._node().stats(volume, path or self.target, Deadline(10))
 
     def save(self, text: str, target: str | None = None) -> None:
         """Write a file as the pod would."""

@@ -11,7 +11,7 @@ import grpc
 from prometheus_client import CollectorRegistry
 
 from csi._pb import csi_pb2, csi_pb2_grpc
-from csi.model import NodeId, NodeInfo, Volume, VolumeId
+from csi.model import NodeId, NodeInfo, Usage, Volume, VolumeId, VolumeStats
 from csi.rpc.controller import Controller
 from csi.rpc.edge import Edge
 from csi.rpc.endpoint import TcpEndpoint
@@ -99,6 +99,10 @@ class NodeHalf:
 
     def unpublish(self, volume: VolumeId, target: str, deadline: Deadline) -> None:
         self._do(deadline, volume, target)
+
+    def stats(self, volume: VolumeId, path: str, deadline: Deadline) -> VolumeStats:
+        self._do(deadline, volume, path)
+        return VolumeStats(Usage(100, 30, 60), Usage(10, 3, 7))
 
 
 @dataclass

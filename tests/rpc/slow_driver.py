@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 
 from csi.__main__ import serve
-from csi.model import NodeId, NodeInfo
+from csi.model import NodeId, NodeInfo, VolumeStats
 from csi.rpc.identity import Identity
 from csi.rpc.node import Node
 from csi.rpc.server import NODE_THREADS, Service
@@ -47,6 +47,9 @@ class SlowNode:
     def publish(self, request: NodePublishRequest, deadline: Deadline) -> None: ...
 
     def unpublish(self, volume: VolumeId, target: str, deadline: Deadline) -> None: ...
+
+    def stats(self, volume: VolumeId, path: str, deadline: Deadline) -> VolumeStats:
+        return VolumeStats()
 
 
 def main() -> None:

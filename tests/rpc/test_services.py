@@ -18,6 +18,7 @@ from csi.model import (
     PublishRequest,
     StageRequest,
     VolumeId,
+    VolumeStats,
 )
 from csi.rpc import convert
 from csi.rpc.edge import Edge
@@ -51,6 +52,7 @@ SERVED = {
     "NodeUnstageVolume",
     "NodePublishVolume",
     "NodeUnpublishVolume",
+    "NodeGetVolumeStats",
 }
 GARBAGE = [b"", b"\xff" * 64, b"\x0a\xff", b"\x0a\x02\xff\xfe", b"\x08\x01" * 1000]
 
@@ -120,7 +122,9 @@ def test_capabilities_are_what_is_served(driver: Driver) -> None:
         csi_pb2.ControllerServiceCapability.RPC.PUBLISH_UNPUBLISH_VOLUME,
     ]
     assert [capability.rpc.type for capability in node.capabilities] == [
-        csi_pb2.NodeServiceCapability.RPC.STAGE_UNSTAGE_VOLUME
+        csi_pb2.NodeServiceCapability.RPC.STAGE_UNSTAGE_VOLUME,
+        csi_pb2.NodeServiceCapability.RPC.GET_VOLUME_STATS,
+        csi_pb2.NodeServiceCapability.RPC.VOLUME_CONDITION,
     ]
 
 
@@ -186,6 +190,11 @@ SEAM = [
         csi_pb2.NodeUnpublishVolumeRequest(volume_id="v", target_path="/t"),
         (VOLUME, "/t"),
     ),
+    (
+        "Node/NodeGetVolumeStats",
+        csi_pb2.NodeGetVolumeStatsRequest(volume_id="v", volume_path="/t"),
+        (VOLUME, "/t"),
+    ),
 ]
 
 
@@ -207,6 +216,24 @@ def test_answers_cross_the_seam_as_messages(driver: Driver) -> None:
     volume = driver.controller.CreateVolume(create, timeout=LIMIT).volume
     context = driver.controller.ControllerPublishVolume(publish, timeout=LIMIT).publish_context
     assert (volume.volume_id, volume.capacity_bytes, dict(context)) == ("n", 5, {"size": "1"})
+
+
+def test_figures_cross_the_seam(driver: Driver) -> None:
+    """Bytes, inodes and the condition reach the caller."""
+    request = csi_pb2.NodeGetVolumeStatsRequest(volume_id="v", volume_path="/t")
+    response = driver.node.NodeGetVolumeStats(request, timeout=LIMIT)
+    told = [(each.unit, each.total, each.used, each.available) for each in response.usage]
+    unit = csi_pb2.VolumeUsage.Unit
+    assert told == [(unit.BYTES, 100, 30, 60), (unit.INODES, 10, 3, 7)]
+    assert not response.volume_condition.abnormal
+
+
+def test_trouble_reaches_kubelet() -> None:
+    """Kubelet reads a condition only from an answer that has some usage."""
+    response = convert.node_stats(VolumeStats(trouble="its device is gone"))
+    assert [each.unit for each in response.usage] == [csi_pb2.VolumeUsage.UNKNOWN]
+    assert response.volume_condition.abnormal
+    assert response.volume_condition.message == "its device is gone"
 
 
 def test_a_capability_that_is_not_served_is_not_confirmed(driver: Driver) -> None:
