@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from csi.model import Capability
 
-FILE_SYSTEMS: Final = ("", "ext4")
+FILE_SYSTEMS: Final = ("", "ext3", "ext4", "xfs", "btrfs")
 """What the node half makes; "" leaves the choice to it."""
 
 
@@ -29,5 +29,5 @@ def _why_not(capability: Capability) -> str:
             "time; ask for ReadWriteOnce or ReadWriteOncePod"
         )
     if not capability.block and capability.fs_type not in FILE_SYSTEMS:
-        return f"file system {capability.fs_type} is not served; ext4 is"
+        return f"file system {capability.fs_type} is not served; {', '.join(FILE_SYSTEMS[1:])} are"
     return ""

@@ -34,7 +34,7 @@ class Content:
     never_mounted: bool = False
     """The wanted file system, if that is what is there, was never mounted writable."""
     fingerprint: str = ""
-    """Digest of both ends, to see that nothing was written between this look and a format."""
+    """Digest of what was looked at, to see that nothing was written between this look and a format."""
 
 
 @dataclass(frozen=True, slots=True)

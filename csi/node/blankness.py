@@ -1,7 +1,7 @@
 """Look at what is on a disk, and mark a format that has begun.
 
 How an unfinished format is told from somebody's data: before mkfs starts, one block near the disk's end is
-written and synced: it names the volume and the disk's size (`mark_block`). It lies where mke2fs puts nothing,
+written and synced: it names the volume and the disk's size (`mark_block`). It lies where mkfs puts nothing,
 and is erased and synced after mkfs has ended and before the first mount. So as long as the mark stands no
 mount of ours has happened, whatever mkfs left behind may be formatted again, and a file system that looks
 whole is not trusted before it was made to the end. A disk's user could write the same bytes into a file that
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 END: Final = 1024 * 1024
 """Bytes looked at from each end of a disk."""
 MARK: Final = 4096
-MARK_FROM_END: Final = END // 2
 BLKID_LIMIT: Final = 60.0
 
 log = structlog.get_logger()
@@ -44,6 +43,8 @@ class Ends:
     size: int
     first: bytes
     last: bytes
+    at_mark: bytes
+    """What is where the mark of an unfinished format would be; nothing when the disk is too small for it."""
 
     @property
     def zero(self) -> bool:
@@ -70,7 +71,7 @@ class Contents:
     def look(self, disk: Disk, identity: str, kind: FileSystem) -> Content:
         """Look at both ends and probe for signatures, without any cache. Raises Unavailable when in doubt."""
         with self._devices.opened(disk, os.O_RDONLY | os.O_EXCL) as fd:
-            ends = self._ends(fd, disk)
+            ends = self._ends(fd, disk, kind)
             signatures, ambivalent = self._probe(self._devices.path(disk))
         if ends.size != disk.size:
             raise Unavailable(f"disk {disk} changes its size: {ends.size} bytes now")
@@ -78,33 +79,43 @@ class Contents:
             signatures=signatures,
             ambivalent=ambivalent,
             zero=ends.zero,
-            marked=_block_at_mark(ends.last) == mark_block(identity, ends.size),
+            marked=ends.at_mark == mark_block(identity, ends.size),
             never_mounted=kind.never_mounted(ends.first),
             fingerprint=fingerprint(ends),
         )
 
-    def mark(self, disk: Disk, identity: str, seen: Content) -> None:
+    def mark(self, disk: Disk, identity: str, kind: FileSystem, seen: Content) -> None:
         """Say on the disk that its format has begun; Unavailable when it is not what was `seen` any more.
 
         Another process of ours may have formatted, used and released it since.
         """
         with self._devices.opened(disk, os.O_RDWR | os.O_EXCL) as fd:
-            if fingerprint(self._ends(fd, disk)) != seen.fingerprint:
+            if fingerprint(self._ends(fd, disk, kind)) != seen.fingerprint:
                 raise Unavailable(f"disk {disk} has been written to meanwhile; call again")
-            _write_block(fd, mark_block(identity, disk.size), disk)
+            _write_mark(fd, mark_block(identity, disk.size), disk, kind)
         log.info("format begun", disk=disk.name, identity=identity)
 
-    def unmark(self, disk: Disk, identity: str) -> None:
+    def unmark(self, disk: Disk, identity: str, kind: FileSystem) -> None:
         """Erase the mark: the format is complete. Bytes that are not the mark are left alone."""
         with self._devices.opened(disk, os.O_RDWR | os.O_EXCL) as fd:
-            if _block_at_mark(self._ends(fd, disk).last) == mark_block(identity, disk.size):
-                _write_block(fd, bytes(MARK), disk)
+            if self._ends(fd, disk, kind).at_mark == mark_block(identity, disk.size):
+                _write_mark(fd, bytes(MARK), disk, kind)
 
-    def _ends(self, fd: int, disk: Disk) -> Ends:
+    def covered(self, disk: Disk, kind: FileSystem) -> int:
+        """Return how many bytes of the disk the file system on it uses, as its superblock on the disk says.
+
+        That of a mounted one may be an older one.
+        """
+        with self._devices.opened(disk) as fd:
+            return kind.covers(self._ends(fd, disk, kind).first)
+
+    def _ends(self, fd: int, disk: Disk, kind: FileSystem) -> Ends:
         try:
             size = os.lseek(fd, 0, os.SEEK_END)
             length = min(END, size)
-            return Ends(size, self._read_all(fd, length, 0), self._read_all(fd, length, size - length))
+            first, last = self._read_all(fd, length, 0), self._read_all(fd, length, size - length)
+            at = size - kind.mark_from_end
+            return Ends(size, first, last, self._read_all(fd, MARK, at) if at >= 0 else b"")
         except OSError as error:
             why = "cannot be read at both ends and is therefore never formatted"
             raise Unavailable(f"disk {disk} {why}: {error}") from error
@@ -133,8 +144,8 @@ class Contents:
 
 
 def fingerprint(ends: Ends) -> str:
-    """Return a digest of both ends."""
-    return sha256(ends.first + ends.last).hexdigest()
+    """Return a digest of all that was looked at."""
+    return sha256(ends.first + ends.last + ends.at_mark).hexdigest()
 
 
 def mark_block(identity: str, size: int) -> bytes:
@@ -143,17 +154,12 @@ def mark_block(identity: str, size: int) -> bytes:
     return words.encode().ljust(MARK, b"\0")
 
 
-def _write_block(fd: int, block: bytes, disk: Disk) -> None:
+def _write_mark(fd: int, block: bytes, disk: Disk, kind: FileSystem) -> None:
     try:
-        os.pwrite(fd, block, disk.size - MARK_FROM_END)
+        os.pwrite(fd, block, disk.size - kind.mark_from_end)
         os.fsync(fd)
     except OSError as error:
         raise Unavailable(f"disk {disk} cannot be written: {error}") from error
-
-
-def _block_at_mark(last: bytes) -> bytes:
-    start = len(last) - MARK_FROM_END
-    return last[start : start + MARK] if start >= 0 else b""
 
 
 def _signatures(export: str) -> tuple[str, ...]:

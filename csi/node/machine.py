@@ -61,5 +61,7 @@ def death_of(machine: Machine, here: tuple[Mount, ...]) -> Death | None:
 
 def is_gone(mount: Mount, disks: Iterable[Disk]) -> bool:
     """Tell whether the block device under a mount of a whole file system is not there any more."""
+    if mount.number.anonymous:
+        return mount.lost
     there = {number for disk in disks for number in (disk.number, *disk.partitions)}
-    return mount.root == "/" and not mount.number.anonymous and mount.number not in there
+    return mount.root == "/" and mount.number not in there

@@ -37,6 +37,11 @@ class Mount:
     """Of the file system, shared by all its mounts."""
 
     @property
+    def lost(self) -> bool:
+        """Whether it is a btrfs behind which no device was found (csi.node.btrfs)."""
+        return self.fs_type == "btrfs" and self.number.anonymous
+
+    @property
     def shut_down(self) -> bool:
         """Whether the file system has given up after errors (newer kernels say so)."""
         return "shutdown" in self.super_options

@@ -17,6 +17,7 @@ import structlog
 
 from csi.errors import InUse, NotFound, Unavailable
 from csi.model import Usage, VolumeStats
+from csi.node.btrfs import name_devices
 from csi.node.disk import DeviceNumber
 from csi.node.mountinfo import Mount, mounts_at, parse_mountinfo
 
@@ -69,7 +70,7 @@ class Mounts:
 
     def table(self) -> tuple[Mount, ...]:
         """Return all mounts there are now."""
-        return parse_mountinfo(Path("/proc/self/mountinfo").read_text(errors="surrogateescape"))
+        return name_devices(parse_mountinfo(Path("/proc/self/mountinfo").read_text(errors="surrogateescape")))
 
     def root_of(self, path: str) -> MountRoot:
         """Look at a mounted path."""

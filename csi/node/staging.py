@@ -108,7 +108,9 @@ class Staging:
     def _targets(self, path: str, here: tuple[Mount, ...], disk: Disk | None) -> tuple[str, ...]:
         """Return where else the volume is mounted: by what is staged, and by the disk if it is there."""
         table = self._machine.mounts.table()
-        numbers = {mount.number for mount in here if mount.root == "/" and not mount.number.anonymous}
+        numbers = {
+            mount.number for mount in here if mount.root == "/" and (mount.lost or not mount.number.anonymous)
+        }
         raw: tuple[str, ...] = ()
         if disk is not None:
             numbers.add(disk.number)
@@ -122,10 +124,10 @@ class Staging:
         match plan_content(seen, self._permission(wish, disk, expected)):
             case Make(proof):
                 log.info("formatting", disk=disk.name, identity=expected.identity, proof=proof)
-                machine.contents.mark(disk, expected.identity, seen)
+                machine.contents.mark(disk, expected.identity, kind, seen)
                 with machine.devices.opened(disk):
                     machine.filesystems.make(machine.devices.path(disk), kind)
-                machine.contents.unmark(disk, expected.identity)
+                machine.contents.unmark(disk, expected.identity, kind)
             case Use():
                 if not wish.readonly:
                     with machine.devices.opened(disk):
@@ -145,9 +147,10 @@ class Staging:
 
     def _mount(self, wish: Wish, disk: Disk, deadline: Deadline) -> None:
         machine = self._machine
+        flags = wish.flags | file_system(wish.fs_type).mount_flags
         machine.mounts.make_directory(wish.path)
         with machine.devices.opened(disk):
-            machine.mounts.mount(machine.devices.path(disk), wish.path, wish.fs_type, wish.flags, deadline)
+            machine.mounts.mount(machine.devices.path(disk), wish.path, wish.fs_type, flags, deadline)
 
 
 def _wish(request: StageRequest) -> Wish:

@@ -39,6 +39,12 @@ class Drive:
         run("blockdev", "--flushbufs", str(self.loop))
         return self.image.read_bytes()
 
+    def read(self, offset: int, length: int) -> bytes:
+        """Return a part of it."""
+        run("blockdev", "--flushbufs", str(self.loop))
+        with self.image.open("rb") as image:
+            return os.pread(image.fileno(), length, offset)
+
     def write(self, content: bytes, offset: int = 0) -> None:
         """Write through the loop device, as a disk's earlier user would have."""
         fd = os.open(self.loop, os.O_WRONLY)
@@ -90,6 +96,14 @@ class NodeRoot:
         drive = self.drives[name] = Drive(name, image, loop, image.stat().st_size)
         self._write_sysfs(drive, identity)
         return drive
+
+    def grow(self, name: str, size: int) -> None:
+        """Make the disk larger, and the kernel know it."""
+        drive = self.drives[name]
+        os.truncate(drive.image, size)
+        run("losetup", "--set-capacity", str(drive.loop))
+        drive.size = size
+        (self.root / "sys" / "block" / name / "size").write_text(f"{size // SECTOR}\n")
 
     def unplug(self, name: str) -> Drive:
         """Take the disk out of the node's view, and free its loop device when it is not used any more."""

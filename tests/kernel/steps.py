@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from csi.node.mounts import Mounts
 
 CHANGES = {
-    *("mark", "unmark", "make", "check"),
+    *("mark", "unmark", "make", "check", "grow"),
     *("make_directory", "make_file", "remove"),
     *("mount", "bind", "remount", "flush", "unmount", "unmount_lazily"),
 }

@@ -253,7 +253,7 @@ def test_damage_that_fsck_cannot_repair(kubelet: Kubelet) -> None:
 
 def test_another_file_system_is_not_served(kubelet: Kubelet) -> None:
     """A file system that we do not make is refused before the disk is looked at, with what there is."""
-    kubelet.capability = replace(MOUNT, fs_type="btrfs")
+    kubelet.capability = replace(MOUNT, fs_type="ntfs")
     refuses_untouched(kubelet, kubelet.plug(), CsiError, "this driver makes ext4")
 
 

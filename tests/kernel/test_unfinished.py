@@ -13,21 +13,29 @@ import pytest
 
 from csi.errors import InUse, Unavailable
 from csi.model import disk_identity
-from csi.node.blankness import MARK_FROM_END, mark_block
+from csi.node.blankness import mark_block
 from csi.node.commands import Commands, Finished
-from csi.node.filesystems import FILE_SYSTEMS, FileSystems
+from csi.node.filesystems import FILE_SYSTEMS, FileSystem, FileSystems
 from csi.node.machine import linux_machine
 from tests.kernel.disks import run
 from tests.kernel.signatures import DISK_SIZE
-from tests.kernel.volume import READER, VOLUME, Kubelet, context
+from tests.kernel.volume import READER, SMALLEST, VOLUME, Kubelet, context, file_system
 
 if TYPE_CHECKING:
     from tests.kernel.disks import Drive, NodeRoot
 
 pytestmark = pytest.mark.kernel
 
-MARK_AT = DISK_SIZE - MARK_FROM_END
+MARK_AT = DISK_SIZE - FILE_SYSTEMS["ext4"].mark_from_end
 OURS = mark_block(disk_identity(VOLUME), DISK_SIZE)
+DURATIONS = {"ext3": 0.03, "ext4": 0.02, "xfs": 0.03, "btrfs": 0.05}
+"""Seconds in which mkfs is usually through."""
+CHECKS = {
+    "ext3": ("fsck.ext3", "-fn"),
+    "ext4": ("fsck.ext4", "-fn"),
+    "xfs": ("xfs_repair", "-n"),
+    "btrfs": ("btrfs", "check"),
+}
 
 
 @pytest.fixture
@@ -55,9 +63,10 @@ class KilledFormats(Commands):
         return Finished(child.wait(), "", "killed")
 
 
-def marked(drive: Drive) -> bool:
+def marked(drive: Drive, kind: FileSystem = FILE_SYSTEMS["ext4"]) -> bool:
     """Tell whether the mark is on the disk."""
-    return drive.content()[MARK_AT : MARK_AT + len(OURS)] == OURS
+    mark = mark_block(disk_identity(VOLUME), drive.size)
+    return drive.read(drive.size - kind.mark_from_end, len(mark)) == mark
 
 
 def half_made(drive: Drive) -> None:
@@ -67,24 +76,27 @@ def half_made(drive: Drive) -> None:
     drive.write(OURS, offset=MARK_AT)
 
 
-@pytest.mark.parametrize("moment", range(12))
-def test_mkfs_killed_at_some_moment(kubelet: Kubelet, moment: int) -> None:
+@pytest.mark.parametrize("moment", range(20))
+@pytest.mark.parametrize(("fs_type", "seconds"), DURATIONS.items())
+def test_mkfs_killed_at_some_moment(kubelet: Kubelet, fs_type: str, seconds: float, moment: int) -> None:
     """Wherever mkfs was killed, the next stage makes a whole file system, long after the disk was fresh."""
-    drive = kubelet.plug()
-    after = random.uniform(0.0, 0.02) if moment else 0.0
+    kind = FILE_SYSTEMS[fs_type]
+    kubelet.capability = file_system(fs_type)
+    drive = kubelet.plug(size=SMALLEST[fs_type])
+    after = random.uniform(0.0, seconds) if moment else 0.0
     machine = linux_machine(kubelet.on.root)
     kubelet.machine = replace(machine, filesystems=FileSystems(KilledFormats(after)))
     try:
         kubelet.stage()
     except Unavailable:
-        assert marked(drive)
+        assert marked(drive, kind)
         assert kubelet.on.mounted() == []
     kubelet.machine = None
     kubelet.stage()
     kubelet.save("x", kubelet.staging)
     kubelet.unstage()
-    assert not marked(drive)
-    run("fsck.ext4", "-fn", str(drive.loop))
+    assert not marked(drive, kind)
+    run(*CHECKS[fs_type], str(drive.loop))
 
 
 def test_half_made(kubelet: Kubelet) -> None:
@@ -141,20 +153,28 @@ def test_half_made_read_only_or_by_upstream(kubelet: Kubelet) -> None:
         kubelet.stage()
 
 
-@pytest.mark.parametrize("mib", [2, 4, 9, 64, 127, 129, 512, 1024, 10 * 1024])
-def test_mkfs_leaves_the_mark_alone(kubelet: Kubelet, mib: int) -> None:
+@pytest.mark.parametrize(
+    ("fs_type", "mib"),
+    [
+        *(("ext3", mib) for mib in (2, 9, 129, 1024)),
+        *(("ext4", mib) for mib in (2, 4, 9, 64, 127, 129, 512, 1024, 10 * 1024)),
+        *(("xfs", mib) for mib in (300, 513, 2050)),
+        *(("btrfs", mib) for mib in (110, 111, 257, 1026, 10 * 1024, 256 * 1024 + 3)),
+    ],
+)
+def test_mkfs_leaves_the_mark_alone(kubelet: Kubelet, fs_type: str, mib: int) -> None:
     """The mark lies where mkfs puts nothing: it stands while mkfs runs, whatever the size of the disk."""
-    size = mib * 1024 * 1024
+    size, kind = mib * 1024 * 1024, FILE_SYSTEMS[fs_type]
     image = kubelet.on.top / "sized.img"
     image.touch()
     os.truncate(image, size)
     mark = mark_block(disk_identity(VOLUME), size)
     with image.open("r+b") as disk:
-        disk.seek(size - MARK_FROM_END)
+        disk.seek(size - kind.mark_from_end)
         disk.write(mark)
-    run(*FILE_SYSTEMS["ext4"].make, str(image))
+    run(*kind.make, str(image))
     with image.open("rb") as disk:
-        disk.seek(size - MARK_FROM_END)
+        disk.seek(size - kind.mark_from_end)
         assert disk.read(len(mark)) == mark
 
 

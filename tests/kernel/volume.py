@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,9 +69,9 @@ class Kubelet:
         """Another pod's path."""
         return self.on.path("second")
 
-    def plug(self, name: str = "sda", image: Path | None = None) -> Drive:
+    def plug(self, name: str = "sda", image: Path | None = None, size: int = 16 * MIB) -> Drive:
         """Plug VOLUME's disk in."""
-        return self.on.plug(name, disk_identity(VOLUME), image=image)
+        return self.on.plug(name, disk_identity(VOLUME), size, image)
 
     def stage(self, seconds: float = 10, deadline: Deadline | None = None) -> None:
         """NodeStageVolume. Kubelet makes the directory."""
@@ -115,6 +115,15 @@ class Kubelet:
 
     def _node(self) -> Node:
         return Node(NodeId("vm-a"), self.machine or linux_machine(self.on.root))
+
+
+SMALLEST = {"ext3": 16 * MIB, "ext4": 16 * MIB, "xfs": 320 * MIB, "btrfs": 128 * MIB}
+"""File systems and the size of a disk that is large enough for each."""
+
+
+def file_system(fs_type: str) -> Capability:
+    """Return a writer's capability."""
+    return replace(MOUNT, fs_type=fs_type)
 
 
 def is_device(path: str, drive: Drive) -> bool:
