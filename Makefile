@@ -26,8 +26,9 @@ $(STAMP): requirements/dev.txt pyproject.toml
 demo: setup ## show the main job on the embedded simulated host (as root: with real disks and mounts)
 	$(BIN)/harvester-companion demo
 
-test: setup ## run the tests; as root with the kernel tier
+test: setup ## run the tests; as root with the kernel tier, installing its programs (Debian)
 	@mkdir -p $(REPORTS)
+	@if [ "$$(id -u)" = 0 ]; then scripts/programs; fi
 	$(BIN)/python scripts/run_tests.py --junit $(REPORTS)/test.xml
 
 check: setup ## lint, types, contracts between the rooms, generated files, sizes
