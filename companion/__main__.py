@@ -25,9 +25,10 @@ def main() -> None:
 @click.option("--plain", is_flag=True, help="Print without colours, for logs.")
 def demo(plain: bool) -> None:
     """Play one guest volume's life through two nodes. As root: with real disks, file systems and mounts."""
-    from companion.demo.run import run  # the simulated host is loaded only when called
+    from companion.demo.run import run, stop_on_sigterm  # the simulated host is loaded only when called
 
     configure_logs("error", "auto")
+    stop_on_sigterm()
     console = Console(no_color=plain, highlight=False, soft_wrap=True)
     raise SystemExit(run(console, root=os.geteuid() == 0))
 

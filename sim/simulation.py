@@ -8,6 +8,7 @@ start.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
@@ -35,12 +36,19 @@ if TYPE_CHECKING:
     from kube.rest import RestClient
     from sim.host.profile import Profile
 
-__all__ = ["PROFILES", "Simulation"]
+__all__ = ["PROFILES", "DirectoryTaken", "Simulation"]
 
 BOOT_LIMIT: Final = 60.0
 """Seconds until all machines must run."""
 IMAGES: Final = "volumes"
 NODES: Final = "nodes"
+KUBECONFIGS: Final = ("guest-role", "admin", "controllers")
+MARKER: Final = ".simulated-harvester"
+"""A file that says whose the directory is, locked while a simulation runs there."""
+
+
+class DirectoryTaken(Exception):
+    """The directory holds what is not ours, or another simulation runs there."""
 
 
 class Simulation:
@@ -98,6 +106,7 @@ class Simulation:
         self._stack.close()
 
     def _start(self, stack: ExitStack) -> None:
+        self._take_directory(stack)
         self._clear()
         admission = Admission()
         self.server = stack.enter_context(ApiServer(hooks=[admission]))
@@ -149,9 +158,24 @@ class Simulation:
         stack.callback(client.close)
         return client
 
-    def _clear(self) -> None:
-        """Make the directory, and clear away what an earlier run left of what we make there."""
+    def _take_directory(self, stack: ExitStack) -> None:
+        """Make the directory ours alone: what is cleared away there must have been made by us."""
+        marker = self.directory / MARKER
         self.directory.mkdir(parents=True, exist_ok=True)
+        if not marker.exists() and any(self.directory.iterdir()):
+            raise DirectoryTaken(
+                f"{self.directory} is not empty and not a simulated host's: give a folder of its own"
+            )
+        lock = stack.enter_context(marker.open("a"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DirectoryTaken(
+                f"another simulated host runs in {self.directory}: stop it or give another folder"
+            ) from error
+
+    def _clear(self) -> None:
+        """Clear away what an earlier run left of what we make here."""
         if self._loops:
             loops.release(self.directory)
         for image in (self.directory / IMAGES).glob("*.img"):
@@ -159,5 +183,5 @@ class Simulation:
         for machine in self.machines:
             for part in ("dev", "sys"):
                 shutil.rmtree(self.node_root(machine) / part, ignore_errors=True)
-        for kubeconfig in self.directory.glob("*.kubeconfig"):
-            kubeconfig.unlink()
+        for name in KUBECONFIGS:
+            (self.directory / f"{name}.kubeconfig").unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
 
     from companion.demo.story import Chapter
 
+
+class Stopped(BaseException):
+    """A signal asked for the end: everything is taken down on the way out."""
+
+
+def stop_on_sigterm() -> None:
+    """Let SIGTERM end the demo as Ctrl-C does, so that no process, mount or loop device outlives it."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise Stopped
+
+    signal.signal(signal.SIGTERM, stop)
+
+
 NEEDS_ROOT = (
     "Not root: disks are plain files here, so the demo goes as far as the disk in the VM. File system, mount "
     "and the move to the second node need loop devices and mount(8): run `sudo make demo`."
@@ -38,15 +53,19 @@ def run(console: Console, *, root: bool, story: Sequence[Chapter] | None = None)
     if not root:
         console.print(f"[yellow]{NEEDS_ROOT}[/yellow]\n")
     begun = time.monotonic()
+    why = ""
     with tempfile.TemporaryDirectory(prefix="harvester-companion-") as directory:
         try:
             play(console, Path(directory), story or (STORY if root else WITHOUT_ROOT), loops=root)
         except (Untrue, CallFailed, DriverFailed) as failure:
-            console.print(f"\n[bold red]not true:[/bold red] {escape(str(failure))}")
-            return 1
+            why = f"not true: {failure}"
+        except (Stopped, KeyboardInterrupt):
+            why = "stopped before its end"
         left = left_on_the_machine(Path(directory))
     if left:
-        console.print(f"\n[bold red]left on this machine:[/bold red] {escape(', '.join(left))}")
+        why += f"\nleft on this machine: {', '.join(left)}"
+    if why:
+        console.print(f"\n[bold red]{escape(why.strip())}[/bold red]")
         return 1
     seconds = time.monotonic() - begun
     console.print(f"\n[bold green]all of it true[/bold green], in {seconds:.1f} s; nothing left behind")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from companion.demo.guest import Controller, Kubelet
@@ -16,7 +18,6 @@ from sim.simulation import Simulation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from companion.demo.processes import Driver
     from kube.client import Client
@@ -92,6 +93,7 @@ def opened(directory: Path, *, loops: bool) -> Iterator[Stage]:
     """Start everything under `directory`, disks as loop devices or plain files; end all of it afterwards."""
     with ExitStack() as stack:
         simulation = stack.enter_context(Simulation(directory / "host", nodes=NODES, disks=loops))
+        stack.callback(unmount_below, directory)  # after the drivers, before the host lets go of its disks
         kubeconfig = str(directory / "host" / "guest-role.kubeconfig")
         controller = stack.enter_context(
             driver(
@@ -108,6 +110,14 @@ def opened(directory: Path, *, loops: bool) -> Iterator[Stage]:
         )
         host = Host(simulation.admin, simulation.namespace)
         yield Stage(directory, host, Controller(controller), nodes, frozenset(host.objects()))
+
+
+def unmount_below(directory: Path) -> None:
+    """Unmount what a story that did not come to its end left mounted, the last mount first."""
+    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    for path in reversed([line.split()[4] for line in lines]):
+        if Path(path).is_relative_to(directory):
+            subprocess.run(["umount", "--lazy", "--", path], check=False, capture_output=True)
 
 
 def node_driver(directory: Path, name: str, root: Path) -> AbstractContextManager[Driver]:

@@ -120,11 +120,12 @@ class Attachments:
         return self._finish(volume, view, ticket.mark if ticket else mark, deadline)
 
     def _check_ours(self, claim: HostClaim, view: MachineView) -> None:
-        """Let pass a volume of this cluster, or one that upstream's driver has plugged into the machine."""
+        """Let pass a volume of this cluster; where no guest says which those are, one plugged by upstream."""
         if self._ownership.owns(claim):
             return
         entry = None if view.machine is None else view.machine.volume_of(claim.name)
-        if claim.mark.cluster or entry is None or not is_plugged_claim(entry):
+        plugged = claim.mark.attached_to is not None or (entry is not None and is_plugged_claim(entry))
+        if claim.mark.cluster or self._ownership.is_certain or not plugged:
             raise NotFound(f"volume {claim.name} does not exist: the host's claim of that name is not ours")
 
     def _held(self, claim: HostClaim, machine: Machine, survey: Survey, *, renew: bool) -> str:
@@ -185,7 +186,8 @@ class Attachments:
         with self._host.open():
             deadline.check(f"volume {volume} to be detached")
             claim = self._claims.find(volume)
-            if claim is not None and claim.mark.cluster and not self._ownership.owns(claim):
+            known = claim is not None and bool(claim.mark.cluster or self._ownership.is_certain)
+            if claim is not None and known and not self._ownership.owns(claim):
                 raise NotFound(f"volume {volume} does not exist: the host's claim of that name is not ours")
             if name is None:
                 self._detach_everywhere(volume, claim, deadline)

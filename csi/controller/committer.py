@@ -67,6 +67,10 @@ class Gate(Protocol):
         """Return the mark under which the volume may be plugged now; raises why it must not be."""
         ...
 
+    def is_young(self, mark: str) -> bool:
+        """Tell whether a patch may still be sent under the mark."""
+        ...
+
     def held(self, volume: VolumeId, machine: MachineName) -> HostClaim | None:
         """Return the claim if its mark says that the machine holds it."""
         ...
@@ -276,7 +280,13 @@ class Committer:
                 self._fail([ticket], error)
             else:
                 admitted.append(ticket)
-        return admitted
+        return self._still_young(admitted)
+
+    def _still_young(self, tickets: Sequence[Ticket]) -> list[Ticket]:
+        """Put back those whose mark has aged while the others were admitted: it is renewed the next time."""
+        old = [t for t in tickets if t.change.add and not self._gate.is_young(t.mark)]
+        self._again(old)
+        return [ticket for ticket in tickets if ticket not in old]
 
     def _send(
         self, machine: Machine, tickets: Sequence[Ticket], expelled: Collection[VolumeId] = ()

@@ -60,7 +60,8 @@ def plan_take(
     """Decide whether the machine `me` (with the time of now) may hold the claim, and how to say so on it.
 
     `elsewhere` is what live reads show of the claim outside of that machine. `abandoned`: another machine's
-    mark counts no more (see `is_abandoned`).
+    mark counts no more (see `is_abandoned`). `cluster` is "" for a claim that is not known to be ours: it
+    gets a holder, so that no other may have it, but never our cluster's name, under which it could be deleted.
     """
     if held := next((trace for trace in elsewhere if trace.layer is not Layer.HOST), None):
         return Refuse(
@@ -83,7 +84,8 @@ def plan_take(
 def _take(claim: HostClaim, value: str, fresh: str, cluster: str) -> list[Object]:
     mark = claim.mark
     if mark.attached_to is None or not mark.cluster:
-        ours = {ATTACHED_TO: value, CLUSTER: mark.cluster or cluster} | ({FRESH: fresh} if fresh else {})
+        known = {CLUSTER: mark.cluster or cluster, FRESH: fresh}
+        ours = {ATTACHED_TO: value} | {key: words for key, words in known.items() if words}
         return mark_unmarked(claim.resource_version, claim.annotations, ours)
     freshness = change(FRESH, mark.fresh, fresh) if fresh != mark.fresh else []
     return [*change(ATTACHED_TO, mark.attached_to, value), *freshness]

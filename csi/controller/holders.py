@@ -16,7 +16,7 @@ from csi.controller.claim_plan import why_not_plugged
 from csi.controller.claims import parse_claim
 from csi.controller.failures import host_call
 from csi.controller.holder_plan import Write, is_abandoned, plan_clear, plan_take
-from csi.controller.marks import ATTACHED_TO, Holder, change
+from csi.controller.marks import ATTACHED_TO, Holder, change, parse_holder
 from csi.controller.steps import Refuse, Wait
 from csi.errors import Busy, CsiError, InUse, Unavailable
 from harvester.classes import HostClass
@@ -40,7 +40,9 @@ PERMISSIONS: Final = (Permission(CLAIMS, ("get", "patch")),)
 
 PATIENCE: Final = timedelta(seconds=60) + timedelta(seconds=45)
 """How old a mark is when no patch that was decided under it can be on its way any more: what an API server
-allows a request, and one call limit for what comes between the mark and the patch."""
+allows a request, and more than the age (SEND) up to which one is sent."""
+SEND: Final = timedelta(seconds=30)
+"""No patch is sent under an older mark, whatever took so long since it was written."""
 RENEW: Final = timedelta(seconds=5)
 """An older mark is renewed before a patch, so that its age tells when one can have been sent."""
 
@@ -83,7 +85,8 @@ class Holders:
         machine, read after the claim. Raises InUse naming another holder; LostRace.
         """
         abandoned = self.is_abandoned(claim, survey)
-        plan = plan_take(claim, me, elsewhere, self._ownership.cluster(), abandoned=abandoned)
+        cluster = self._ownership.cluster() if self._ownership.owns(claim) else ""
+        plan = plan_take(claim, me, elsewhere, cluster, abandoned=abandoned)
         if isinstance(plan, Refuse):
             raise plan.error
         taken = self._write(claim, plan)
@@ -129,6 +132,15 @@ class Holders:
         renewed = str(replace(holder, since=now))
         self._write_or_busy(claim, Write(change(ATTACHED_TO, mark, renewed), renewed))
         return renewed
+
+    def is_young(self, mark: str) -> bool:
+        """Tell whether a patch may still be sent under the mark.
+
+        Between the last look at a claim and the patch come the looks at the others that go with it, and each
+        may take as long as a call can.
+        """
+        holder = parse_holder(mark)
+        return holder is not None and self._now() - holder.since <= SEND
 
     def why_not_plugged(self, claim: HostClaim) -> CsiError | None:
         """Return why the claim cannot be plugged into any machine now, None when it can."""

@@ -99,6 +99,11 @@ class Ownership:
             self._cluster = self._guest.cluster_id()
         return self._cluster
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether a guest API tells which unmarked claims are its volumes."""
+        return self._guest is not None
+
     def owns(self, claim: HostClaim) -> bool:
         """Tell whether the claim is a volume of this cluster; Unavailable when that cannot be known."""
         if claim.mark.cluster:

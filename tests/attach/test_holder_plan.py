@@ -55,6 +55,15 @@ def test_an_unmarked_claim_is_marked_as_it_was_read() -> None:
     ]
 
 
+def test_a_claim_that_is_not_known_to_be_ours_gets_a_holder_only() -> None:
+    """Without the cluster's name nothing later takes it for a volume of ours, and deletes it."""
+    plan = plan_take(claim(None, cluster=""), ME, [], "", abandoned=False)
+    assert isinstance(plan, Write)
+    assert plan.operations[1:] == [
+        {"op": "add", "path": "/metadata/annotations", "value": {ATTACHED_TO: str(ME)}}
+    ]
+
+
 @pytest.mark.parametrize(
     ("attached_to", "elsewhere", "error"),
     [

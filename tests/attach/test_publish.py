@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from csi.controller.marks import Mark
+from csi.controller.ownership import Ownership
 from csi.deadline import Deadline
 from csi.errors import InUse, InvalidArgument, NotFound, TimedOut, Unavailable
 from csi.model import AccessMode, NodeId, PublishRequest, VolumeId
 from kube.resources import CLAIMS
-from tests.attach.bench import DISK, Call
+from tests.attach.bench import CLUSTER, DISK, Call
 
 if TYPE_CHECKING:
     from tests.attach.bench import Bench
@@ -130,8 +131,11 @@ def test_a_claim_that_is_not_ours_is_not_found_and_not_touched(bench: Bench, mar
     assert bench.template(bench.machines[0]) == []
 
 
-def test_what_upstream_attached_is_adopted(bench: Bench) -> None:
-    """A claim without our mark that a machine shows as a driver's disk is marked, and held like ours."""
+def test_what_upstream_attached_is_held_but_never_ours(bench: Bench) -> None:
+    """A claim without our mark that a machine shows as a driver's disk is held like ours, not named ours.
+
+    Only a guest's volume can tell that it is: with our cluster's mark, a delete of its name would take it.
+    """
     a, b, *_ = bench.machines
     bench.claim("pvc-1", mark=UNMARKED)
     bench.plug(a, "pvc-1", "pvc-1")
@@ -140,6 +144,9 @@ def test_what_upstream_attached_is_adopted(bench: Bench) -> None:
     assert bench.holder("pvc-1") == a
     with pytest.raises(InUse, match=a):
         engine.publish("pvc-1", b)
+    engine.unpublish("pvc-1", a)
+    assert bench.read("pvc-1").mark.cluster == ""
+    assert not Ownership(None, CLUSTER).owns(bench.read("pvc-1"))
 
 
 def test_a_claim_that_waits_for_its_consumer_is_plugged(bench: Bench) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import signal
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -95,6 +97,42 @@ def test_a_mount_that_is_left_is_seen(tmp_path: Path) -> None:
     finally:
         subprocess.run(["umount", str(inside)], check=True)
     assert left_on_the_machine(tmp_path) == []
+
+
+@pytest.mark.kernel
+def test_a_story_that_ends_while_mounted_leaves_nothing() -> None:
+    """What is not true while a volume is in use is told, and nothing stays mounted or attached."""
+
+    def tell(stage: Stage) -> Iterator[Told]:
+        node = stage.nodes[0]
+        claim = stage.controller.create("data")
+        node.kubelet.mount(claim, stage.controller.attach(claim, node.name))
+        yield Told("mounted", "and then")
+        hold(False, "something is not so")
+
+    code, printed = played(root=True, story=(Chapter("A chapter", tell, kernel=True),))
+    assert code == 1
+    assert "not true: something is not so" in printed
+    assert "left on this machine" not in printed
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_demo_leaves_nothing(number: signal.Signals) -> None:
+    """SIGTERM and Ctrl-C in the middle of the story end its processes, mounts and loop devices too."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "companion", "demo", "--plain"], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "formatted and mounted" in line:
+            process.send_signal(number)
+            break
+    rest = process.stdout.read()
+    process.stdout.close()
+    assert process.wait(60) == 1
+    assert "stopped before its end" in rest
+    assert "left on this machine" not in rest
 
 
 def test_hold_raises_only_for_what_is_not_so() -> None:

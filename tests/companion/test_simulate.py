@@ -53,3 +53,43 @@ def test_a_release_that_is_not_known_is_refused(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 2
     assert "2.0" in errors
+
+
+def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
+    """Nothing that is not a simulated host's own is cleared away."""
+    (tmp_path / "mine.kubeconfig").write_text("mine")
+    process = simulate(tmp_path)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert "is not empty and not a simulated host's" in errors
+    assert (tmp_path / "mine.kubeconfig").read_text() == "mine"
+
+
+def test_a_second_one_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    """The first goes on undisturbed."""
+    first = simulate(tmp_path, "--nodes", "1")
+    try:
+        assert first.stdout is not None
+        assert first.stdout.readline().startswith("ready:")
+        before = (tmp_path / "admin.kubeconfig").read_text()
+        second = simulate(tmp_path, "--nodes", "1")
+        _, errors = second.communicate(timeout=30)
+        assert second.returncode == 1
+        assert "another simulated host runs in" in errors
+        assert (tmp_path / "admin.kubeconfig").read_text() == before
+    finally:
+        first.terminate()
+        first.communicate(timeout=30)
+    assert first.returncode == 0
+
+
+def test_a_folder_may_be_used_again(tmp_path: Path) -> None:
+    """After a run that ended, or was killed, the next one starts in its place."""
+    for end in ("kill", "terminate"):
+        process = simulate(tmp_path, "--nodes", "1")
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("ready:")
+        getattr(process, end)()
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert left_on_the_machine(tmp_path) == []
