@@ -61,7 +61,7 @@ def plan_take(
 
     `elsewhere` is what live reads show of the claim outside of that machine. `abandoned`: another machine's
     mark counts no more (see `is_abandoned`). `cluster` is "" for a claim that is not known to be ours: it
-    gets a holder, so that no other may have it, but never our cluster's name, under which it could be deleted.
+    gets a holder, so that no other may have it, but never our cluster's name: under that it could be deleted.
     """
     if held := next((trace for trace in elsewhere if trace.layer is not Layer.HOST), None):
         return Refuse(
