@@ -24,6 +24,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@touch $(STAMP)
 
 demo: setup ## show the main job on the embedded simulated host (as root: with real disks and mounts)
+	@if [ "$$(id -u)" = 0 ]; then scripts/programs; fi
 	$(BIN)/harvester-companion demo
 
 test: setup ## run the tests; as root with the kernel tier, installing its programs (Debian)
