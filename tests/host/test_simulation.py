@@ -17,7 +17,7 @@ from kube.resources import CLAIMS, NAMESPACES, NODES, PODS, STORAGE_CLASSES, VOL
 from sim.host import loops, words
 from sim.host.host import WATCHED
 from sim.host.profile import INSTANT, REALISTIC, Profile
-from sim.simulation import Simulation
+from sim.simulation import MARKER, Simulation
 from tests.support.onhost import OnHost
 
 if TYPE_CHECKING:
@@ -151,6 +151,7 @@ def test_what_a_crash_left_is_cleared_away(tmp_path: Path) -> None:
     """A new simulation in the directory of one that was killed releases its loop devices and images."""
     image = tmp_path / "host/volumes/pvc-old.img"
     image.parent.mkdir(parents=True)
+    (tmp_path / "host" / MARKER).touch()  # what says that the directory was a simulation's
     image.write_bytes(bytes(1 << 20))
     loops.attach(image)
     with Simulation(tmp_path / "host", nodes=1):
